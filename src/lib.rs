@@ -1,1 +1,5 @@
-//! x
+//! Lets many write-capable coding agents work on one repository at once.
+#![forbid(unsafe_code)]
+
+pub mod git;
+pub mod model;

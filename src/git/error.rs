@@ -1,0 +1,52 @@
+//! What can go wrong at the door to git.
+//!
+//! Owns the one error type of this room. Variants say what was attempted and
+//! on what; the source is kept, never repeated.
+
+use std::io;
+
+use super::Version;
+
+/// Git could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no git on the PATH.
+    #[error("run `git`: it is not on the PATH; install git 2.38 or newer")]
+    Missing {
+        /// What starting it answered.
+        source: io::Error,
+    },
+    /// It does not say its version.
+    #[error("read the version of git from `{text}`")]
+    UnknownVersion {
+        /// What it said.
+        text: String,
+    },
+    /// It is too old.
+    #[error("use git {found}: {needed} or newer is needed, for `merge-tree --write-tree`")]
+    TooOld {
+        /// What was found.
+        found: Version,
+        /// What is needed.
+        needed: Version,
+    },
+    /// A call could not be started or fed.
+    #[error("start `{argv}`")]
+    NotStarted {
+        /// The call.
+        argv: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A call ended with an error.
+    #[error("run `{argv}`: exit code {code:?}: {stderr}")]
+    Failed {
+        /// The call.
+        argv: String,
+        /// Its exit code; `None` when a signal ended it.
+        code: Option<i32>,
+        /// What it said.
+        stderr: String,
+    },
+}

@@ -1,0 +1,88 @@
+//! Events of a run, one a line as they happen.
+//!
+//! Additive: a new kind or field is free, a changed one is not. The board,
+//! `--events` and the audit log are all made from these.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AgentId, AgentState, Outcome, Refusal, RunId};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// `cofferdam.event/1`.
+    pub schema: String,
+    /// When, as an RFC 3339 instant.
+    pub at: String,
+    /// In which run.
+    pub run: RunId,
+    /// Of which agent; `None` for the run itself.
+    pub agent: Option<AgentId>,
+    /// The agent's label.
+    pub name: Option<String>,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The snapshot is taken; agents may start.
+    RunStarted {
+        /// The snapshot's tree.
+        tree: String,
+        /// How many agents were asked for.
+        agents: usize,
+    },
+    /// An agent was admitted, with its contract.
+    Admitted {
+        /// The role.
+        role: String,
+        /// Its depth.
+        depth: u32,
+        /// Its contract as JSON.
+        contract: serde_json::Value,
+    },
+    /// A gate refused an agent.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// An agent moved on.
+    State {
+        /// To where.
+        state: AgentState,
+    },
+    /// An agent's command ended.
+    Ended {
+        /// How.
+        outcome: Outcome,
+        /// Its exit code, unless a signal ended it.
+        code: Option<i32>,
+        /// The signal, if one ended it.
+        signal: Option<i32>,
+    },
+    /// An agent's result was decided on.
+    Integrated {
+        /// Where it stands.
+        status: super::IntegrationStatus,
+        /// How many paths changed.
+        paths: usize,
+        /// How many conflict.
+        conflicts: usize,
+    },
+    /// The run is over.
+    RunEnded {
+        /// What the program ends with.
+        exit_code: u8,
+    },
+    /// A result was applied, discarded or reclaimed by a later command.
+    Decided {
+        /// `apply`, `discard`, `gc` or `recover`.
+        command: String,
+        /// Where the result stands now.
+        status: super::IntegrationStatus,
+    },
+}
