@@ -361,9 +361,9 @@ pub enum PolicyError {
         /// Why.
         reason: String,
     },
-    /// The source of a bind mount does not exist or cannot be reached.
-    #[error("find `{path}`, which is to be mounted: {reason}")]
-    MissingSource {
+    /// The source of a bind mount does not exist, cannot be reached or must not be shown.
+    #[error("mount `{path}`: {reason}")]
+    BadSource {
         /// The path.
         path: HostPath,
         /// Why.

@@ -118,7 +118,7 @@ fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
                 | OpenTreeFlags::AT_RECURSIVE;
             let tree = open_tree(CWD, source.as_path(), flags).map_err(|errno| {
-                PolicyError::MissingSource {
+                PolicyError::BadSource {
                     path: source.clone().into(),
                     reason: errno.to_string(),
                 }

@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::policy::{Access, FileRule, Mount, Policy, PolicyError};
 
+/// What speaks for the whole machine and is never made writable by a rule:
+/// for the superuser its files are doors to the host.
+const MACHINE: [&str; 2] = ["/proc", "/sys"];
+
 /// One mount to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -61,6 +65,7 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
         push(&mut wanted, Path::new(SHARED_MEMORY), what);
     }
     for mount in &policy.view.mounts {
+        refuse_machine(mount)?;
         let what = match mount {
             Mount::Tmpfs { access, bytes, .. } => What::Tmpfs {
                 access: *access,
@@ -161,7 +166,9 @@ fn keep_visible(
             let source = real.clone().ok_or_else(|| PolicyError::MissingRule {
                 path: rule.path.clone(),
             })?;
-            if access == Access::ReadWrite {
+            // A rule for the root itself is about opening, not about the view.
+            let of_files = source.parent().is_some() && !of_machine(&source);
+            if access == Access::ReadWrite && of_files {
                 first.push(Step {
                     target: source.clone(),
                     what: What::Bind { source, access },
@@ -197,4 +204,41 @@ fn keep_visible(
         }
     }
     Ok(())
+}
+
+fn of_machine(path: &Path) -> bool {
+    MACHINE.iter().any(|machine| path.starts_with(machine))
+}
+
+/// Refuses mounts that would bring the host's procfs back, or cover the cage's.
+fn refuse_machine(mount: &Mount) -> Result<(), PolicyError> {
+    if mount.target().starts_with("/proc") {
+        let reason = "procfs is the cage's own".into();
+        return Err(PolicyError::BadTarget {
+            path: mount.target().clone(),
+            reason,
+        });
+    }
+    let Mount::Bind { source, access, .. } = mount else {
+        return Ok(());
+    };
+    let real = source
+        .canonicalize()
+        .map_err(|error| PolicyError::BadSource {
+            path: source.clone(),
+            reason: error.to_string(),
+        })?;
+    let reason = match access {
+        _ if real.starts_with("/proc") || real.parent().is_none() => {
+            "it contains the host's procfs"
+        }
+        Access::ReadWrite if of_machine(&real) => {
+            "it speaks for the whole machine and stays read-only"
+        }
+        Access::ReadWrite | Access::ReadOnly => return Ok(()),
+    };
+    Err(PolicyError::BadSource {
+        path: source.clone(),
+        reason: reason.into(),
+    })
 }
