@@ -258,3 +258,50 @@ fn all(comparisons: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompil
 fn word(number: libc::c_int) -> u64 {
     u64::from(number.cast_unsigned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn denies_internet_sockets_where_no_namespace_takes_them_away() {
+        // A filter binds the thread that applies it.
+        let outcome = std::thread::spawn(|| {
+            apply_filter(&program(Internet::Denied).expect("because the rules are constant")).map(
+                |()| {
+                    let errno = |result: Result<(), std::io::Error>| {
+                        result.err().and_then(|error| error.raw_os_error())
+                    };
+                    [
+                        errno(TcpListener::bind("127.0.0.1:0").map(drop)),
+                        errno(TcpListener::bind("[::1]:0").map(drop)),
+                        errno(UdpSocket::bind("127.0.0.1:0").map(drop)),
+                        errno(UnixStream::pair().map(drop)),
+                    ]
+                },
+            )
+        });
+        let outcome = outcome
+            .join()
+            .expect("because it does not panic")
+            .expect("because filters work");
+        assert_eq!(
+            outcome,
+            [
+                Some(libc::EPERM),
+                Some(libc::EPERM),
+                Some(libc::EPERM),
+                None
+            ]
+        );
+    }
+
+    #[test]
+    fn compiles_within_the_kernels_bound() {
+        let program = program(Internet::Allowed).expect("because the rules are constant");
+        assert!(program.len() < 4096, "{}", program.len());
+    }
+}

@@ -170,6 +170,14 @@ fn guard_init(mut cage: Cage<'_>) -> Result<(), Stop> {
 /// What only the namespaces' first process can do: the view, the late user namespace.
 fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
     let status = view(cage)?;
+    if matches!(status, Status::Absent { .. } | Status::Waived) {
+        // Landlock covers neither, and no rule could take them away.
+        cage.report.holes.extend([
+            "mode, owner and times of any file of this user can be changed".to_owned(),
+            "the host's procfs is in place: where a rule shows it, so are the host's processes"
+                .to_owned(),
+        ]);
+    }
     cage.report.layers.insert(Layer::Mounts, status);
     let hole = namespaces::descend(&mut cage.spaces, &cage.request.policy)?;
     cage.report.holes.extend(hole);

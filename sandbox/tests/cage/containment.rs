@@ -84,7 +84,6 @@ fn works_freely_inside() {
         }
         fs::write(path("a/file"), "text").unwrap();
         setting.own();
-        // One process, in the order of their names: attempts are sorted by it.
         let script = format!(
             "set -e; {FIXTURE} try write=new > /dev/null; mv a/file b/file; ln b/file a/link; mv b a/b; \
              ln -s a s; chmod 700 a; touch a/t; rm new; echo ok > /dev/null; echo done"
@@ -611,5 +610,14 @@ fn mounts_nothing_of_the_machine() {
             policy.view.mounts.push(mount);
             assert_eq!(setting.launch("launch", &policy)["error"], "policy");
         }
+    });
+}
+
+#[test]
+fn reads_what_the_launcher_reads_only_if_told() {
+    as_everyone(|setting| {
+        let policy = setting.policy(&["cat"]);
+        assert_eq!(setting.launch("feed", &policy)["stdout"], "the rest");
+        assert_eq!(setting.launch("launch", &policy)["stdout"], "");
     });
 }

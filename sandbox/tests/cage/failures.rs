@@ -140,10 +140,13 @@ fn starts_nothing_when_it_refuses() {
     });
 }
 
+/// Makes one thing of a policy wrong.
+type Spoil = fn(&mut Policy);
+
 #[test]
 fn finds_what_is_wrong_with_a_shape() {
     let setting = Setting::new(Who::Myself);
-    let wrong: [(&str, fn(&mut Policy)); 8] = [
+    let wrong: [(&str, Spoil); 8] = [
         ("argv", |policy| policy.command.argv.clear()),
         ("..", |policy| {
             policy

@@ -183,12 +183,9 @@ impl Setting {
             command.uid(ORDINARY).gid(ORDINARY);
         }
         let mut child = command.spawn().unwrap();
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(&serde_json::to_vec(policy).unwrap())
-            .unwrap();
+        let mut text = serde_json::to_vec(policy).unwrap();
+        text.extend(b"\nthe rest");
+        child.stdin.take().unwrap().write_all(&text).unwrap();
         child
     }
 }
