@@ -14,6 +14,7 @@ use rustix::net::SendFlags;
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::enforcement::{Enforcement, Proof};
+use crate::identity::Identity;
 use crate::protocol::{KILL, Reader, Report, TERMINATE};
 
 /// Why the end of a command could not be established.
@@ -132,6 +133,19 @@ impl Confined {
     /// The read end of the command's standard error; none the second time.
     pub fn take_stderr(&mut self) -> Option<OwnedFd> {
         self.stderr.take()
+    }
+
+    /// Names the first process of the cage for whoever finds this cage after
+    /// the launcher died; `None` when it has ended already.
+    #[must_use]
+    pub fn identity(&self) -> Option<Identity> {
+        match &self.line.init {
+            Some(init) => Identity::of_handle(init),
+            // Without a PID namespace the helper sweeps what is inside.
+            None => i32::try_from(self.helper.id())
+                .ok()
+                .and_then(|pid| Identity::of(pid).ok()),
+        }
     }
 
     /// A handle that ends the command from another thread.

@@ -95,6 +95,7 @@
 
 mod confined;
 mod enforcement;
+mod identity;
 mod layers;
 mod policy;
 mod probe;
@@ -109,6 +110,7 @@ mod sys;
 
 pub use confined::{Confined, Ended, Killer, WaitError};
 pub use enforcement::{Enforcement, Proof, Status, UidMap};
+pub use identity::Identity;
 pub use policy::{
     Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Policy, PolicyError,
     Rights, UnknownLayer, View, ViewMode,
