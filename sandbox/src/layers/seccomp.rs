@@ -93,6 +93,10 @@ const ARCH: (TargetArch, u32) = (TargetArch::x86_64, 0xC000_003E);
 #[cfg(target_arch = "aarch64")]
 const ARCH: (TargetArch, u32) = (TargetArch::aarch64, 0xC000_00B7);
 
+/// The requests by which a terminal's other readers are sent input: `TIOCSTI`
+/// and `TIOCLINUX`, whose types differ between C libraries.
+const TYPE_FOR_OTHERS: [u64; 2] = [0x5412, 0x541C];
+
 /// Every flag by which `clone` makes a namespace. `CLONE_NEWTIME` shares its
 /// bit with the exit signal and is valid in `clone3` and `unshare` only.
 const NEW_NAMESPACE: [libc::c_int; 7] = [
@@ -206,8 +210,7 @@ fn rules(internet: Internet) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompi
     );
     // Requests are compared in 32 bits, as the kernel does: upper bits would
     // otherwise slip past.
-    let terminal = [libc::TIOCSTI, libc::TIOCLINUX]
-        .map(|request| all(&[(1, SeccompCmpOp::Eq, request & 0xFFFF_FFFF)]));
+    let terminal = TYPE_FOR_OTHERS.map(|request| all(&[(1, SeccompCmpOp::Eq, request)]));
     rules.insert(
         libc::SYS_ioctl,
         terminal.into_iter().collect::<Result<_, _>>()?,
