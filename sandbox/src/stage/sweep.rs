@@ -19,8 +19,7 @@ const DEEPEST: usize = 4096;
 pub(super) fn all(command: Pid) -> Option<i32> {
     let mut found = None;
     loop {
-        signal(libc::SIGSTOP);
-        signal(libc::SIGKILL);
+        // First, because mostly nothing is left and no procfs need be read.
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == command => found = Some(status.as_raw()),
@@ -29,6 +28,8 @@ pub(super) fn all(command: Pid) -> Option<i32> {
                 Err(_) => return found,
             }
         }
+        signal(libc::SIGSTOP);
+        signal(libc::SIGKILL);
         // The dead need a moment to get here; there is no event that covers
         // grandchildren.
         let moment = Timespec {
