@@ -158,7 +158,9 @@ impl Confined {
 
     /// Waits until the command and everything it started have ended.
     ///
-    /// A daemon does not delay this: it is killed when the command ends.
+    /// A daemon does not delay this: it is killed when the command ends. A
+    /// command that fills a pipe which nobody reads does: take the output
+    /// first and read it elsewhere.
     ///
     /// # Errors
     /// Fails if it cannot be proven that nothing is left.

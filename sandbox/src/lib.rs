@@ -41,6 +41,8 @@
 //!   its path: hide such directories with a read-only [`Mount::Tmpfs`].
 //! * [`Limits`] bind single processes, not the tree.
 //! * Without a network there is no TCP inside either, not even to oneself.
+//! * The right to execute is about `execve`: what can be read can be
+//!   interpreted, or mapped by a loader that may be executed.
 //! * A command can make set-user-id files in its own directory. Whoever takes
 //!   its results must drop such bits, and keep others out of the directory.
 //! * Paths in a policy are followed when the command starts. A path of which

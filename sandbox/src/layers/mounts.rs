@@ -9,6 +9,7 @@ use std::ffi::{CStr, CString};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
@@ -23,21 +24,6 @@ use super::plan::{Place, Step, What, plan};
 use crate::enforcement::Status;
 use crate::policy::{Access, Layer, Policy, PolicyError, ViewMode};
 use crate::sys::kernel::{Reach, set_mount_attributes};
-
-/// Parts of procfs that speak for the whole machine.
-const PROC_READ_ONLY: &[&str] = &[
-    "sys",
-    "sysrq-trigger",
-    "irq",
-    "bus",
-    "fs",
-    "acpi",
-    "scsi",
-    "mtrr",
-    "dynamic_debug",
-    "tty",
-    "driver",
-];
 
 /// Whether the namespace that procfs would show is this cage's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +59,12 @@ pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Status, Lay
         .map_err(LayerError::step("make the host's files read-only"))?;
     let mut missing = Vec::new();
     missing.extend(mount_proc(processes)?);
-    missing.extend(mount_terminals());
     let mut made = Vec::new();
     for (step, source) in steps.iter().zip(sources) {
         made.push((step, attach(step, source)?));
     }
+    // After the policy's mounts, so that a hidden /dev gets them too.
+    missing.extend(mount_terminals());
     // Only now: targets of later mounts had to be made inside.
     for (step, mount) in &made {
         if let What::Tmpfs {
@@ -101,12 +88,14 @@ fn read_only() -> MountAttrFlags {
 fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
     match &step.what {
         What::Tmpfs { access, bytes } => {
-            // A hidden directory holds only other mounts' targets.
-            let bytes = match access {
-                Access::ReadOnly => (*bytes).max(64 << 10),
-                Access::ReadWrite => *bytes,
+            // A hidden directory holds only other mounts' targets. It is not
+            // sticky: in such a directory the kernel refuses to open another
+            // user's device for writing if `O_CREAT` is given, as shells do.
+            let (bytes, mode) = match access {
+                Access::ReadOnly => ((*bytes).max(64 << 10), "755"),
+                Access::ReadWrite => (*bytes, "1777"),
             };
-            filesystem("tmpfs", &[("size", &bytes.to_string()), ("mode", "1777")]).map_err(
+            filesystem("tmpfs", &[("size", &bytes.to_string()), ("mode", mode)]).map_err(
                 LayerError::step(format!(
                     "make a private directory for `{}`",
                     step.target.display()
@@ -211,18 +200,38 @@ fn mount_proc(processes: Processes) -> Result<Option<String>, LayerError> {
             )));
         }
     };
-    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     cover("/proc", &proc)?;
-    for name in PROC_READ_ONLY {
-        let Ok(part) = open_tree(proc.as_fd(), *name, clone) else {
-            continue; // this kernel has no such file
-        };
-        let path = format!("/proc/{name}");
-        set_mount_attributes(&part, c"", Reach::One, read_only())
-            .map_err(LayerError::step(format!("protect {path}")))?;
-        cover(&path, &part)?;
-    }
+    protect_switches(&proc)?;
     Ok(None)
+}
+
+/// Makes everything in procfs read-only that is not about a process: it speaks
+/// for the whole machine, and its files are the superuser's to write.
+fn protect_switches(proc: &OwnedFd) -> Result<(), LayerError> {
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    for entry in fs::read_dir("/proc")
+        .map_err(LayerError::step("list procfs"))?
+        .flatten()
+    {
+        let name = entry.file_name();
+        let of_process = name.as_bytes().iter().all(u8::is_ascii_digit);
+        let Ok(facts) = entry.metadata() else {
+            continue;
+        };
+        // Links lead to a process or to what is protected already.
+        if of_process || facts.is_symlink() || (facts.is_file() && facts.mode() & 0o222 == 0) {
+            continue;
+        }
+        let what = format!("protect /proc/{}", name.to_string_lossy());
+        let part = open_tree(proc.as_fd(), name.as_os_str(), clone)
+            .map_err(LayerError::step(what.as_str()))?;
+        set_mount_attributes(&part, c"", Reach::One, read_only())
+            .map_err(LayerError::step(what.as_str()))?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(part.as_fd(), c"", proc.as_fd(), name.as_os_str(), flags)
+            .map_err(LayerError::step(what.as_str()))?;
+    }
+    Ok(())
 }
 
 /// Gives the cage its own pseudo-terminals, where the machine has any.

@@ -50,21 +50,11 @@ struct Wanted {
 /// The mounts of a policy, in order.
 pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
     let mut wanted: Vec<Wanted> = Vec::new();
-    let mentions = |path: &Path| {
-        policy
-            .view
-            .mounts
-            .iter()
-            .any(|mount| mount.target().as_ref() as &Path == path)
-    };
-    if Path::new(SHARED_MEMORY).is_dir() && !mentions(Path::new(SHARED_MEMORY)) {
-        let what = What::Tmpfs {
-            access: Access::ReadWrite,
-            bytes: SHARED_MEMORY_BYTES,
-        };
-        push(&mut wanted, Path::new(SHARED_MEMORY), what);
-    }
-    for mount in &policy.view.mounts {
+    let shared = shared_memory_goes(policy);
+    for (index, mount) in policy.view.mounts.iter().enumerate() {
+        if shared == Some(index) {
+            push_shared_memory(&mut wanted);
+        }
         refuse_machine(mount)?;
         let what = match mount {
             Mount::Tmpfs { access, bytes, .. } => What::Tmpfs {
@@ -77,6 +67,9 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
             },
         };
         push(&mut wanted, mount.target(), what);
+    }
+    if shared == Some(policy.view.mounts.len()) {
+        push_shared_memory(&mut wanted);
     }
     // Shallow first: a rule beneath another refines it.
     let mut rules: Vec<&FileRule> = policy.files.iter().collect();
@@ -92,6 +85,29 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
         steps.extend(back);
     }
     Ok(steps)
+}
+
+/// Before which of the policy's mounts the private shared memory goes: after
+/// the last one that covers its place, so that a hidden `/dev` gets it too.
+fn shared_memory_goes(policy: &Policy) -> Option<usize> {
+    let place = Path::new(SHARED_MEMORY);
+    let covers = |mount: &Mount| place.starts_with(mount.target());
+    match policy.view.mounts.iter().rposition(covers) {
+        None => place.is_dir().then_some(0),
+        Some(last) => match &policy.view.mounts[last] {
+            Mount::Tmpfs { target, .. } => (target.as_ref() as &Path != place).then_some(last + 1),
+            // Whoever shows another /dev decides what is in it.
+            Mount::Bind { .. } => None,
+        },
+    }
+}
+
+fn push_shared_memory(wanted: &mut Vec<Wanted>) {
+    let what = What::Tmpfs {
+        access: Access::ReadWrite,
+        bytes: SHARED_MEMORY_BYTES,
+    };
+    push(wanted, Path::new(SHARED_MEMORY), what);
 }
 
 fn push(wanted: &mut Vec<Wanted>, literal: &Path, what: What) {

@@ -6,18 +6,29 @@
 //! the next round. A handle is taken before a process is signalled and its
 //! parent is looked at again after, so that a reused number is never hit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait};
 
+/// Deeper than any tree: what lies deeper is found once those above are dead.
+const DEEPEST: usize = 4096;
+
+/// Refuses a procfs of another PID namespace, whose numbers mean other processes here.
+pub(super) fn require_own_procfs() -> std::io::Result<()> {
+    let number = fs::read_link("/proc/self")?;
+    if number.to_str() == Some(super::this().as_raw_nonzero().to_string().as_str()) {
+        return Ok(());
+    }
+    Err(std::io::Error::other("/proc is of another PID namespace"))
+}
+
 /// Kills until nothing is left; the command's status if it is among the dead.
 pub(super) fn all(command: Pid) -> Option<i32> {
     let mut found = None;
     loop {
-        signal(libc::SIGSTOP);
-        signal(libc::SIGKILL);
+        // First, because mostly nothing is left and no procfs need be read.
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == command => found = Some(status.as_raw()),
@@ -26,6 +37,8 @@ pub(super) fn all(command: Pid) -> Option<i32> {
                 Err(_) => return found,
             }
         }
+        signal(libc::SIGSTOP);
+        signal(libc::SIGKILL);
         // The dead need a moment to get here; there is no event that covers
         // grandchildren.
         let moment = Timespec {
@@ -54,13 +67,13 @@ pub(super) fn signal(number: i32) {
             tv_nsec: 0,
         };
         let ended = poll(&mut entry, Some(&now)).is_err() || !entry[0].revents().is_empty();
-        if !ended && descendants().contains(&pid) {
+        if !ended && is_descendant(pid, parent) {
             let _ = pidfd_send_signal(&handle, signal);
         }
     }
 }
 
-fn descendants() -> BTreeSet<i32> {
+fn descendants() -> Vec<i32> {
     let mut parents: BTreeMap<i32, i32> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry
@@ -74,23 +87,27 @@ fn descendants() -> BTreeSet<i32> {
             parents.insert(pid, parent);
         }
     }
+    let known = |pid| parents.get(&pid).copied();
+    parents
+        .keys()
+        .copied()
+        .filter(|pid| is_descendant(*pid, known))
+        .collect()
+}
+
+/// Whether this process is among the parents of a process.
+fn is_descendant(pid: i32, parent: impl Fn(i32) -> Option<i32>) -> bool {
     let this = super::this().as_raw_nonzero().get();
-    let mut found = BTreeSet::new();
-    for pid in parents.keys() {
-        let mut above = *pid;
-        // A loop cannot occur in one snapshot, but this is not one.
-        for _ in 0..parents.len() {
-            match parents.get(&above) {
-                Some(parent) if *parent == this => {
-                    found.insert(*pid);
-                    break;
-                }
-                Some(parent) => above = *parent,
-                None => break,
-            }
+    let mut above = pid;
+    // Numbers change while they are read, so that a loop could appear.
+    for _ in 0..DEEPEST {
+        match parent(above) {
+            Some(parent) if parent == this => return true,
+            Some(parent) => above = parent,
+            None => return false,
         }
     }
-    found
+    false
 }
 
 /// The parent of a process; the name before it may hold any character.

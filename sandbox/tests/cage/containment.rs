@@ -621,3 +621,34 @@ fn reads_what_the_launcher_reads_only_if_told() {
         assert_eq!(setting.launch("launch", &policy)["stdout"], "");
     });
 }
+
+#[test]
+fn hides_devices_but_those_with_a_rule() {
+    as_everyone(|setting| {
+        let name = Path::new("/dev/shm").join(format!("hidden-{}", std::process::id()));
+        fs::write(&name, "the host's").unwrap();
+        let shared = Path::new("/dev/shm/made");
+        let attempts = [
+            "pty".to_owned(),
+            attempt("write", &[Path::new("/dev/null")]),
+            attempt("write", &[shared]),
+            attempt("stat", &[&name]),
+            attempt("stat", &[Path::new("/dev/zero")]),
+        ];
+        let mut policy = setting.attempts(&attempts);
+        policy
+            .view
+            .mounts
+            .push(tmpfs(Path::new("/dev"), Access::ReadOnly));
+        for path in ["/dev/ptmx", "/dev/pts"] {
+            policy.files.push(rule(Path::new(path), Rights::Device));
+        }
+        policy
+            .files
+            .push(rule(Path::new("/dev/shm"), Rights::ReadWrite));
+        let outcomes = setting.outcomes(&policy);
+        fs::remove_file(&name).unwrap();
+        assert_eq!(outcomes, ["ok", "ok", "ok", "2", "2"]);
+        assert!(!shared.exists());
+    });
+}

@@ -1,7 +1,7 @@
 //! Owns the tests that a tree ends: all of it, whoever ends it, however it resists.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use cofferdam_sandbox::{Layer, Policy, ViewMode};
@@ -143,5 +143,34 @@ fn starts_many_at_once() {
             }
         });
         assert_eq!(fs::read_dir(setting.work()).unwrap().count(), 20);
+    });
+}
+
+#[test]
+fn dies_with_its_helper() {
+    as_everyone(|setting| {
+        let (beat, policy) = tree(setting, "stay", &|argv| setting.policy(argv));
+        let mut launcher = setting.start("launch", &policy);
+        until(|| beat.exists());
+        let child = format!("/proc/{0}/task/{0}/children", launcher.id());
+        let helper = fs::read_to_string(child).unwrap().trim().parse().unwrap();
+        let helper = rustix::process::Pid::from_raw(helper).unwrap();
+        rustix::process::kill_process(helper, rustix::process::Signal::KILL).unwrap();
+        // The launcher's own wait proves it, by the handle of the init.
+        until(|| launcher.try_wait().unwrap().is_some());
+        let mut text = String::new();
+        launcher
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (&result["signal"], &result["emptied"]),
+            (&9.into(), &"pid-namespace".into()),
+            "{result}"
+        );
+        assert_dead(&beat);
     });
 }
