@@ -46,8 +46,10 @@ impl Objects {
             | git2::RepositoryOpenFlags::NO_DOTGIT
             | git2::RepositoryOpenFlags::BARE;
         let none: [&Path; 0] = [];
-        let store = git2::Repository::open_ext(&handle, flags, none)
-            .map_err(failed(format!("open the objects at `{}`", handle.display())))?;
+        let store = git2::Repository::open_ext(&handle, flags, none).map_err(failed(format!(
+            "open the objects at `{}`",
+            handle.display()
+        )))?;
         Ok(Self {
             store,
             git: repository.git().clone(),

@@ -25,11 +25,7 @@ impl Repository {
     ///
     /// # Errors
     /// Git could not be run or answers in an unknown form.
-    pub fn conversions(
-        &self,
-        index: &Path,
-        paths: &[&[u8]],
-    ) -> Result<Vec<Conversion>, Error> {
+    pub fn conversions(&self, index: &Path, paths: &[&[u8]]) -> Result<Vec<Conversion>, Error> {
         let mut input = Vec::new();
         for path in paths {
             input.extend_from_slice(path);

@@ -101,10 +101,9 @@ impl Objects {
                 let path = joined(&prefix, &entry.name);
                 if entry.is_tree() {
                     open.push((path, entry.oid));
-                } else if let (Ok(path), Some(mode)) = (
-                    RepoPath::from_bytes(&path),
-                    TreeMode::from_bits(entry.bits),
-                ) {
+                } else if let (Ok(path), Some(mode)) =
+                    (RepoPath::from_bytes(&path), TreeMode::from_bits(entry.bits))
+                {
                     found.push(TreeEntry {
                         path,
                         mode,
