@@ -3,3 +3,4 @@
 
 pub mod git;
 pub mod model;
+pub mod workspace;

@@ -4,6 +4,7 @@
 //! on what; the source is kept, never repeated.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use super::Version;
 
@@ -49,4 +50,133 @@ pub enum Error {
         /// What it said.
         stderr: String,
     },
+    /// The directory is in no repository.
+    #[error("find a git repository at `{}`: there is none; run `git init` or name another directory", .dir.display())]
+    NotARepository {
+        /// Where it was looked for.
+        dir: PathBuf,
+    },
+    /// The repository has no working tree.
+    #[error("use the repository at `{}`: it is bare; name one with a working tree", .dir.display())]
+    Bare {
+        /// Where it is.
+        dir: PathBuf,
+    },
+    /// Git refuses the repository because somebody else owns it.
+    #[error("use the repository at `{}`: another user owns it; if you trust it, run `git config --global --add safe.directory` with its path", .dir.display())]
+    UnsafeOwner {
+        /// Where it is.
+        dir: PathBuf,
+    },
+    /// The repository has a form that this program cannot read yet.
+    #[error("use the repository at `{}`: its object format `{format}` is not supported, only `sha1`", .dir.display())]
+    Format {
+        /// Its common git directory.
+        dir: PathBuf,
+        /// What git calls the format.
+        format: String,
+    },
+    /// A revision names no commit.
+    #[error("resolve `{rev}`: it names no commit of this repository")]
+    Revision {
+        /// What was asked for.
+        rev: String,
+    },
+    /// An object could not be read or written.
+    #[error("{what}")]
+    Object {
+        /// What was attempted, on which object.
+        what: String,
+        /// Why.
+        source: git2::Error,
+    },
+    /// Something of git's has an unexpected form.
+    #[error("read {what}: it is malformed")]
+    Malformed {
+        /// What it is.
+        what: String,
+    },
+    /// Two edits of one tree contradict each other.
+    #[error("edit a tree: `{path}` is both a file and a directory")]
+    Contradiction {
+        /// Where.
+        path: String,
+    },
+    /// A ref is not where it was expected.
+    #[error("move the ref `{name}`: it stands at {found} and not where it was expected")]
+    RefMoved {
+        /// Which ref.
+        name: String,
+        /// Where it stands; "nothing" when it is absent.
+        found: String,
+    },
+    /// A worktree registration belongs to somebody else.
+    #[error("register the worktree `{}`: an entry stands there that is not ours", .path.display())]
+    ForeignRegistration {
+        /// The entry.
+        path: PathBuf,
+    },
+    /// A file of git's could not be read or written.
+    #[error("{action} `{}`", .path.display())]
+    File {
+        /// What was attempted.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Wraps what the file system answered about `path`.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// Whether the disk was full, over quota or read-only.
+    #[must_use]
+    pub fn is_disk(&self) -> bool {
+        match self {
+            Self::File { source, .. } | Self::NotStarted { source, .. } => is_disk(source),
+            Self::Object { source, .. } => {
+                // libgit2 hands out no error number, only what the C library
+                // calls it; the text is the C locale's, which it always uses.
+                let text = source.message();
+                source.class() == git2::ErrorClass::Os
+                    && ["No space left", "quota exceeded", "Read-only file system"]
+                        .iter()
+                        .any(|part| text.contains(part))
+            }
+            Self::Missing { .. }
+            | Self::UnknownVersion { .. }
+            | Self::TooOld { .. }
+            | Self::Failed { .. }
+            | Self::NotARepository { .. }
+            | Self::Bare { .. }
+            | Self::UnsafeOwner { .. }
+            | Self::Format { .. }
+            | Self::Revision { .. }
+            | Self::Malformed { .. }
+            | Self::Contradiction { .. }
+            | Self::RefMoved { .. }
+            | Self::ForeignRegistration { .. } => false,
+        }
+    }
+}
+
+/// Whether an answer of the file system means that it takes no more bytes.
+#[must_use]
+pub fn is_disk(source: &io::Error) -> bool {
+    match source.kind() {
+        io::ErrorKind::StorageFull
+        | io::ErrorKind::QuotaExceeded
+        | io::ErrorKind::ReadOnlyFilesystem => true,
+        _ => false,
+    }
 }

@@ -5,12 +5,31 @@
 //! runs a hook, filter, textconv or external diff, and decides nothing.
 //!
 //! - `command`: the git program, its version and environment
+//! - `repository`: where one repository's directories are; HEAD
+//! - `objects`, `trees`, `diff`: blobs, commits, trees and what differs
+//! - `refs`, `registration`: what the repository is told of us
+//! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
 //!
 //! To add an operation: a file named for it, on [`Git::at`] with an explicit
 //! git directory, or on `git2` opened without discovery.
 
 mod command;
+mod diff;
 mod error;
+mod objects;
+mod refs;
+mod registration;
+mod repository;
+mod rules;
+mod status;
+mod trees;
 
 pub use command::{Call, Configuration, Git, OLDEST, Version};
-pub use error::Error;
+pub use diff::Renames;
+pub use error::{Error, is_disk};
+pub use objects::Objects;
+pub use registration::{RegisteredHead, Registration};
+pub use repository::Repository;
+pub use rules::Conversion;
+pub use status::{IndexFlag, Status, StatusEntry, SubmoduleState};
+pub use trees::{TreeEdit, TreeEntry};

@@ -1,0 +1,198 @@
+//! What git says of the person's working tree.
+//!
+//! Owns one look of `git status` and one of `git ls-files`, on an index that
+//! is a private copy, so that the person's own index is not even refreshed.
+//! Settings of the person that hide files from that look are overruled.
+
+use std::path::Path;
+
+use super::{Call, Error, Repository, Version};
+use crate::model::{ObjectId, TreeMode};
+
+/// The empty tree as the source of attributes: with it, git compares bytes
+/// and runs no filter. Older versions do not know the option.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+const KNOWS_ATTR_SOURCE: Version = Version {
+    major: 2,
+    minor: 43,
+};
+
+/// How a submodule's working tree differs from what the index says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SubmoduleState {
+    /// Another commit is checked out.
+    pub moved: bool,
+    /// It holds modified or untracked files.
+    pub dirty: bool,
+}
+
+/// One path that `git status` lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatusEntry {
+    /// A tracked path that differs somewhere.
+    Tracked {
+        /// The path's bytes.
+        path: Vec<u8>,
+        /// Its mode and object in the index; `None` when it is not there.
+        index: Option<(TreeMode, ObjectId)>,
+        /// Set where it is a submodule.
+        submodule: Option<SubmoduleState>,
+    },
+    /// A path in conflict.
+    Unmerged {
+        /// The path's bytes.
+        path: Vec<u8>,
+    },
+    /// An untracked file, or with a slash at its end a repository.
+    Untracked {
+        /// The path's bytes.
+        path: Vec<u8>,
+    },
+}
+
+/// One look at the working tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The commit of HEAD; `None` while there is none.
+    pub head: Option<ObjectId>,
+    /// The paths that differ from it, or from the index.
+    pub entries: Vec<StatusEntry>,
+}
+
+/// What the index says of a path beyond its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexFlag {
+    /// Nothing: git looks at it.
+    Plain,
+    /// Git does not look at it, but it is there.
+    AssumeUnchanged,
+    /// It need not be there: sparse checkout.
+    SkipWorktree,
+}
+
+impl Repository {
+    /// Looks at every file of the working tree.
+    ///
+    /// `index` is a private copy of the index, or a path where nothing is.
+    ///
+    /// # Errors
+    /// Git could not be run or answers in an unknown form.
+    pub fn status(&self, index: &Path) -> Result<Status, Error> {
+        let mut call = self.on_index(index);
+        if self.git().version() >= KNOWS_ATTR_SOURCE && self.object_format() == "sha1" {
+            call = call.arg(format!("--attr-source={EMPTY_TREE}"));
+        }
+        let output = call
+            .args(["-c", "core.autocrlf=false"])
+            .args(["-c", "core.attributesFile=/dev/null"])
+            .args(["-c", "core.checkStat=default"])
+            .args(["-c", "core.trustctime=true"])
+            .args(["-c", "core.ignoreStat=false"])
+            .args(["status", "--porcelain=v2", "-z", "--branch"])
+            .args(["--no-ahead-behind", "--untracked-files=all"])
+            .args(["--ignored=no", "--no-renames", "--ignore-submodules=none"])
+            .output()?;
+        parse(&output)
+    }
+
+    /// Every path of the index and its flag, in the index's order; a path in
+    /// conflict comes once for each side.
+    ///
+    /// # Errors
+    /// Git could not be run or answers in an unknown form.
+    pub fn index_paths(&self, index: &Path) -> Result<Vec<(Vec<u8>, IndexFlag)>, Error> {
+        let output = self
+            .on_index(index)
+            .args(["ls-files", "-v", "-z"])
+            .output()?;
+        output
+            .split(|b| *b == 0)
+            .filter(|record| !record.is_empty())
+            .map(|record| match record {
+                [b'S' | b's', b' ', path @ ..] => Ok((path.to_vec(), IndexFlag::SkipWorktree)),
+                [tag, b' ', path @ ..] if tag.is_ascii_lowercase() => {
+                    Ok((path.to_vec(), IndexFlag::AssumeUnchanged))
+                }
+                [_, b' ', path @ ..] => Ok((path.to_vec(), IndexFlag::Plain)),
+                _ => Err(malformed("git ls-files")),
+            })
+            .collect()
+    }
+
+    /// Starts a call on a private copy of the index.
+    pub fn on_index(&self, index: &Path) -> Call {
+        self.call().env("GIT_INDEX_FILE", index)
+    }
+
+    /// The commit that is checked out in a submodule of the working tree;
+    /// `None` when it has none.
+    ///
+    /// # Errors
+    /// Git could not be run.
+    pub fn submodule_head(&self, path: &Path) -> Result<Option<ObjectId>, Error> {
+        let git_dir = self.top().join(path).join(".git");
+        let output = self
+            .git()
+            .at(&git_dir, super::Configuration::User)
+            .args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+            .run()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text
+            .trim_end()
+            .parse()
+            .ok()
+            .filter(|_| output.status.success()))
+    }
+}
+
+fn malformed(what: &str) -> Error {
+    Error::Malformed {
+        what: format!("the answer of `{what}`"),
+    }
+}
+
+fn parse(output: &[u8]) -> Result<Status, Error> {
+    let mut status = Status::default();
+    for record in output.split(|b| *b == 0).filter(|r| !r.is_empty()) {
+        match record {
+            [b'#', b' ', header @ ..] => {
+                if let Some(oid) = header.strip_prefix(b"branch.oid ") {
+                    // "(initial)" is no id: there is no commit yet.
+                    status.head = String::from_utf8_lossy(oid).parse().ok();
+                }
+            }
+            [b'1', b' ', rest @ ..] => status.entries.push(tracked(rest)?),
+            [b'u', b' ', rest @ ..] => {
+                // XY, sub, four modes, three ids, path.
+                let path = rest.splitn(10, |b| *b == b' ').nth(9);
+                let path = path.ok_or_else(|| malformed("git status"))?.to_vec();
+                status.entries.push(StatusEntry::Unmerged { path });
+            }
+            [b'?', b' ', path @ ..] => status.entries.push(StatusEntry::Untracked {
+                path: path.to_vec(),
+            }),
+            _ => return Err(malformed("git status")),
+        }
+    }
+    Ok(status)
+}
+
+/// Reads `XY sub mH mI mW hH hI path`.
+fn tracked(record: &[u8]) -> Result<StatusEntry, Error> {
+    let fields: Vec<&[u8]> = record.splitn(8, |b| *b == b' ').collect();
+    let [_, sub, _, mode, _, _, oid, path] = fields[..] else {
+        return Err(malformed("git status"));
+    };
+    let text = |bytes| std::str::from_utf8(bytes).map_err(|_| malformed("git status"));
+    let bits = u32::from_str_radix(text(mode)?, 8).map_err(|_| malformed("git status"))?;
+    let oid: ObjectId = text(oid)?.parse().map_err(|_| malformed("git status"))?;
+    let submodule = (sub.first() == Some(&b'S')).then(|| SubmoduleState {
+        moved: sub.get(1) == Some(&b'C'),
+        dirty: sub.get(2) == Some(&b'M') || sub.get(3) == Some(&b'U'),
+    });
+    Ok(StatusEntry::Tracked {
+        path: path.to_vec(),
+        index: TreeMode::from_bits(bits).map(|mode| (mode, oid)),
+        submodule,
+    })
+}

@@ -1,0 +1,207 @@
+//! The words of a workspace backend, and the choice of one.
+//!
+//! Owns the trait that callers see, what they hand in and what they get. A
+//! caller never asks which backend it has: a new one needs no change outside
+//! this room. Mounts nothing and starts nothing.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::identity::Identities;
+use super::layout::Basis;
+use super::{BACKENDS, Error, Snapshot};
+use crate::git::Repository;
+use crate::model::{AgentId, ChangeSet, ObjectId, View, ViewMode, Warning, WorkspaceChoice};
+
+/// Makes, captures and removes workspaces.
+pub trait Backend: Send + Sync {
+    /// Its name, as the record tells it.
+    fn name(&self) -> &'static str;
+
+    /// Makes a workspace in a directory that is empty and ours.
+    ///
+    /// # Errors
+    /// Nothing is left behind then, the directory included. A full disk can
+    /// be told by [`Error::is_disk`].
+    fn create(&self, order: &Order<'_>) -> Result<Workspace, Error>;
+
+    /// Takes what the agent changed, once its cage is empty.
+    ///
+    /// Believes nothing that the agent could write but the files themselves.
+    /// What no tree holds is moved to `harvest.keep`, never dropped. A reader
+    /// has changed nothing.
+    ///
+    /// # Errors
+    /// The tree could not be read or the objects not written; the workspace
+    /// stays as it was, and another capture may follow.
+    fn capture(&self, workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error>;
+
+    /// Removes an agent's directory and its registration, whatever the agent
+    /// did to it. One that is not there is fine.
+    ///
+    /// # Errors
+    /// Something could not be removed; a second call goes on.
+    fn dispose(&self, dir: &Path) -> Result<(), Error>;
+}
+
+/// Whether an agent may write its workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// It gets a copy and a registered worktree of its own.
+    Writer,
+    /// It looks only.
+    Reader,
+}
+
+/// What one workspace is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// The parent's repository.
+    pub repo: &'a Repository,
+    /// What the agent starts from.
+    pub snapshot: &'a Snapshot,
+    /// Whose it is.
+    pub agent: &'a AgentId,
+    /// The agent's own directory: exists, is empty and ours.
+    pub dir: &'a Path,
+    /// Whether mounts can be made.
+    pub mode: ViewMode,
+    /// Globs of ignored files to take along.
+    pub carry: &'a [String],
+    /// Whether the agent may write.
+    pub writer: Access,
+}
+
+/// One agent's workspace.
+#[derive(Debug)]
+pub struct Workspace {
+    /// The agent's own directory.
+    pub dir: PathBuf,
+    /// Its files, as they lie on the host.
+    pub tree: PathBuf,
+    /// How the agent sees them.
+    pub view: View,
+    /// What could not be taken along.
+    pub warnings: Vec<Warning>,
+    pub(super) repo: Repository,
+    pub(super) basis: Basis,
+    pub(super) identities: Identities,
+}
+
+impl Workspace {
+    /// Which backend made it; that one captures it.
+    #[must_use]
+    pub fn backend(&self) -> Box<dyn Backend> {
+        self.basis.backend.make()
+    }
+
+    /// The commit of the snapshot that it started from.
+    #[must_use]
+    pub fn base(&self) -> &ObjectId {
+        &self.basis.commit
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn agent(&self) -> &AgentId {
+        &self.basis.agent
+    }
+}
+
+/// What a capture needs besides the workspace.
+#[derive(Debug, Clone, Copy)]
+pub struct Harvest<'a> {
+    /// Where files go that no tree holds: on the same file system as the
+    /// workspace. Made if something is moved there, and only then.
+    pub keep: &'a Path,
+    /// The date of the result commit.
+    pub at: Timestamp,
+    /// The message of the result commit.
+    pub message: &'a str,
+}
+
+/// What an agent changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// The trees, the paths between them, what was left out and why.
+    pub changes: ChangeSet,
+    /// What was moved to the keep directory, relative to it.
+    pub kept: Vec<PathBuf>,
+    /// The result on top of the snapshot; `None` when nothing changed.
+    pub commit: Option<ObjectId>,
+}
+
+/// The backends by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackendKind {
+    /// Plain files.
+    Checkout,
+}
+
+impl BackendKind {
+    fn make(self) -> Box<dyn Backend> {
+        let entry = BACKENDS.iter().find(|entry| entry.kind == self);
+        (entry
+            .expect("because every kind has its line in the table")
+            .make)()
+    }
+}
+
+/// Where workspaces would be made.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground<'a> {
+    /// The parent's repository.
+    pub repo: &'a Repository,
+    /// The directory beneath which the agents' directories lie.
+    pub state: &'a Path,
+    /// Whether mounts can be made.
+    pub mode: ViewMode,
+}
+
+/// One line of the table of backends.
+#[derive(Debug, Clone, Copy)]
+pub struct BackendEntry {
+    /// Which one.
+    pub kind: BackendKind,
+    /// What asks for it by name.
+    pub choice: WorkspaceChoice,
+    /// Tries whether it works on a ground: the reason for it, or against it.
+    pub probe: fn(&Ground<'_>) -> Result<String, String>,
+    /// Makes it.
+    pub make: fn() -> Box<dyn Backend>,
+}
+
+/// Chooses a backend, and says why.
+///
+/// # Errors
+/// The one that was asked for by name is not to be had; none is put in its
+/// place.
+pub fn choose(
+    choice: WorkspaceChoice,
+    ground: &Ground<'_>,
+) -> Result<(Box<dyn Backend>, String), Error> {
+    let mut why = "it is not built yet".to_owned();
+    for entry in BACKENDS {
+        if choice != WorkspaceChoice::Auto && choice != entry.choice {
+            continue;
+        }
+        match (entry.probe)(ground) {
+            Ok(reason) => {
+                let backend = (entry.make)();
+                let reason = format!("{}: {reason}", backend.name());
+                return Ok((backend, reason));
+            }
+            Err(against) => why = against,
+        }
+    }
+    let name = match choice {
+        WorkspaceChoice::Auto => "auto",
+        WorkspaceChoice::Overlay => "overlay",
+        WorkspaceChoice::Reflink => "reflink",
+        WorkspaceChoice::Checkout => "checkout",
+    };
+    Err(Error::Unavailable { name, why })
+}

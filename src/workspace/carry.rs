@@ -1,0 +1,197 @@
+//! Ignored files that the agent needs.
+//!
+//! Owns which of the parent's ignored files come along, by the globs of the
+//! request and the repository's `.worktreeinclude`, and copying them: by
+//! shared blocks where the file system can, else by bytes, never by a hard
+//! link, links as links. A file that is not ignored is never carried: it is
+//! in the snapshot already, or git does not know of it.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, symlink};
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobMatcher};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+
+use super::beneath::{Beneath, link_text};
+use super::error::file;
+use super::identity::{Identities, Identity};
+use super::look::warning;
+use super::{Error, Order};
+use crate::model::{PathText, RepoPath, Warning, WarningKind};
+
+/// One line: does it take in or leave out, and what.
+struct Rule {
+    takes: bool,
+    globs: Vec<GlobMatcher>,
+}
+
+/// Copies what the rules take in and notes each file's identity.
+pub(super) fn carry(
+    order: &Order<'_>,
+    tree: &Path,
+    identities: &mut Identities,
+) -> Result<Vec<Warning>, Error> {
+    let rules = rules(order)?;
+    let mut warnings = Vec::new();
+    if rules.is_empty() {
+        return Ok(warnings);
+    }
+    let top = order.repo.top();
+    let beneath = Beneath::open_root(top).map_err(file("open", top))?;
+    let listed = order
+        .repo
+        .call()
+        .args([
+            "ls-files",
+            "--others",
+            "--ignored",
+            "--exclude-standard",
+            "-z",
+        ])
+        .output()?;
+    for bytes in listed.split(|b| *b == 0).filter(|b| !b.is_empty()) {
+        let Ok(path) = RepoPath::from_bytes(bytes) else {
+            // A repository of its own, which git lists as a directory.
+            let path = PathText::from_raw(bytes);
+            let kind = WarningKind::NestedRepository;
+            warnings.push(Warning { path, kind });
+            continue;
+        };
+        let last = rules.iter().rev().find(|rule| rule.matches(path.as_path()));
+        if last.is_some_and(|rule| rule.takes) {
+            match copy(&beneath, &path, tree)? {
+                Some(copied) => identities.add_carried(path, Identity::of(&copied)),
+                None => warnings.push(warning(&path, WarningKind::SpecialFile)),
+            }
+        }
+    }
+    Ok(warnings)
+}
+
+impl Rule {
+    fn matches(&self, path: &Path) -> bool {
+        self.globs.iter().any(|glob| glob.is_match(path))
+    }
+
+    /// Reads a pattern as an ignore file would.
+    fn parse(line: &str) -> Result<Self, Error> {
+        let (takes, pattern) = match line.strip_prefix('!') {
+            Some(rest) => (false, rest),
+            None => (true, line),
+        };
+        let name = pattern.trim_end_matches('/');
+        let anchored = name.contains('/');
+        let name = name.trim_start_matches('/');
+        let start = if anchored { "" } else { "**/" };
+        let mut globs = Vec::new();
+        // The thing itself unless only a directory is meant, and what it holds.
+        let itself = (!pattern.ends_with('/')).then(|| format!("{start}{name}"));
+        for text in itself.into_iter().chain([format!("{start}{name}/**")]) {
+            let glob = GlobBuilder::new(&text)
+                .literal_separator(true)
+                .backslash_escape(true)
+                .build()
+                .map_err(|source| Error::Pattern {
+                    pattern: line.to_owned(),
+                    source,
+                })?;
+            globs.push(glob.compile_matcher());
+        }
+        Ok(Self { takes, globs })
+    }
+}
+
+fn rules(order: &Order<'_>) -> Result<Vec<Rule>, Error> {
+    let path = order.repo.top().join(".worktreeinclude");
+    let listed = match fs::read(&path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(file("read", &path)(error)),
+    };
+    let lines = listed
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .chain(order.carry.iter().map(String::as_str))
+        .map(Rule::parse)
+        .collect()
+}
+
+/// Copies one file or link; `None` when it is neither, or has gone.
+fn copy(beneath: &Beneath, path: &RepoPath, tree: &Path) -> Result<Option<Metadata>, Error> {
+    let target = tree.join(path.as_path());
+    let failed = || file("carry along", &target);
+    let Some((handle, metadata)) = beneath.look(path.as_path()).map_err(failed())? else {
+        return Ok(None);
+    };
+    if let Some(directory) = target.parent() {
+        fs::create_dir_all(directory).map_err(failed())?;
+    }
+    if metadata.is_symlink() {
+        let text = link_text(&handle).map_err(failed())?;
+        let text: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(text.as_slice());
+        symlink(text, &target).map_err(failed())?;
+    } else if metadata.is_file() {
+        let Some(mut source) = beneath.read(path.as_path()).map_err(failed())? else {
+            return Ok(None);
+        };
+        let mut out = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(metadata.mode() & 0o777 | 0o200)
+            .open(&target)
+            .map_err(failed())?;
+        // Shared blocks where the file system can; it says so by refusing.
+        if rustix::fs::ioctl_ficlone(&out, &source).is_err() {
+            io::copy(&mut source, &mut out).map_err(failed())?;
+        }
+    } else {
+        return Ok(None);
+    }
+    let time = Timespec {
+        tv_sec: metadata.mtime(),
+        tv_nsec: metadata.mtime_nsec(),
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    rustix::fs::utimensat(CWD, &target, &times, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|errno| failed()(errno.into()))?;
+    target.symlink_metadata().map(Some).map_err(failed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_read_as_in_an_ignore_file() {
+        let takes = |pattern: &str, path: &str| {
+            let rule = Rule::parse(pattern).expect("because it is a glob");
+            rule.matches(Path::new(path))
+        };
+        for (pattern, path) in [
+            (".env", ".env"),
+            (".env", "sub/.env"),
+            (".env*", ".env.local"),
+            ("node_modules/", "a/node_modules/x/y.js"),
+            ("node_modules", "node_modules/x"),
+            ("/target", "target/debug/x"),
+            ("a/*.log", "a/x.log"),
+        ] {
+            assert!(takes(pattern, path), "{pattern} {path}");
+        }
+        for (pattern, path) in [
+            (".env", ".envrc"),
+            ("node_modules/", "node_modules"),
+            ("/target", "sub/target/x"),
+            ("a/*.log", "a/b/x.log"),
+        ] {
+            assert!(!takes(pattern, path), "{pattern} {path}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The `checkout` backend: plain files, for any file system and kernel.
+//!
+//! Owns writing the snapshot's tree as files and the private git directory
+//! beside them. Costs a file creation per file; every other backend has to
+//! give the same result. No filter and no hook runs, no link is followed.
+//!
+//! - `writer`: the files, in parallel
+//! - `private_git`: the git directory that the agent may do anything to
+//! - `stat_index`: the parent's index, made right for the new files
+
+mod private_git;
+mod stat_index;
+mod writer;
+
+use std::path::Path;
+
+use super::capture::capture;
+use super::carry::carry;
+use super::dispose::dispose;
+use super::layout::{Basis, Layout, view};
+use super::{Access, Backend, BackendKind, Capture, Error, Ground, Harvest, Order, Workspace};
+use crate::git::{RegisteredHead, Registration};
+
+#[derive(Debug)]
+struct Checkout;
+
+/// Works everywhere.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the table's shape: other backends do not work everywhere"
+)]
+pub(super) fn probe(_ground: &Ground<'_>) -> Result<String, String> {
+    Ok("plain files work on any file system and kernel".to_owned())
+}
+
+pub(super) fn make() -> Box<dyn Backend> {
+    Box::new(Checkout)
+}
+
+impl Backend for Checkout {
+    fn name(&self) -> &'static str {
+        "checkout"
+    }
+
+    fn create(&self, order: &Order<'_>) -> Result<Workspace, Error> {
+        create(order).inspect_err(|_| {
+            // The reason for the failure is what the caller must hear; what
+            // cannot be removed now is found by its directory later.
+            drop(dispose(order.dir));
+        })
+    }
+
+    fn capture(&self, workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error> {
+        capture(workspace, harvest)
+    }
+
+    fn dispose(&self, dir: &Path) -> Result<(), Error> {
+        dispose(dir)
+    }
+}
+
+fn create(order: &Order<'_>) -> Result<Workspace, Error> {
+    let layout = Layout(order.dir);
+    let basis = Basis::of(order, BackendKind::Checkout);
+    layout.begin(&basis)?;
+    if order.writer == Access::Writer {
+        let head = order
+            .snapshot
+            .head
+            .as_ref()
+            .unwrap_or(&order.snapshot.commit);
+        let head = RegisteredHead::Detached(head.clone());
+        Registration::register(order.repo, order.agent, &head, &layout.tree())?;
+    }
+    let git = private_git::make(order)?;
+    let index = stat_index::open(order, &git)?;
+    let written = writer::write(order, &index)?;
+    stat_index::refresh(index, &written, order)?;
+    let mut identities = super::identity::Identities::default();
+    identities.add_written(written.into_iter().map(|file| (file.path, file.identity)));
+    let warnings = carry(order, &layout.tree(), &mut identities)?;
+    identities.save(&layout.identities())?;
+    layout.finish()?;
+    Ok(Workspace {
+        dir: order.dir.to_owned(),
+        tree: layout.tree(),
+        view: view(order.repo, &basis, order.dir),
+        warnings,
+        repo: order.repo.clone(),
+        basis,
+        identities,
+    })
+}

@@ -1,0 +1,94 @@
+//! What can go wrong with a workspace.
+//!
+//! Owns the one error type of this room. A full disk can be told apart, so
+//! that a caller can say what is missing rather than what failed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::git;
+
+/// A workspace could not be made, captured or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Git could not do its part.
+    #[error(transparent)]
+    Git(#[from] git::Error),
+    /// The file system could not do its part.
+    #[error("{action} `{}`", .path.display())]
+    File {
+        /// What was attempted.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The backend that was asked for is not to be had here.
+    #[error("use the workspace backend `{name}`: {why}; choose `auto` or `checkout`")]
+    Unavailable {
+        /// Which one.
+        name: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// An agent's directory was never finished: its agent has not begun.
+    #[error("open the workspace at `{}`: it was never finished, no agent has run in it", .dir.display())]
+    Unfinished {
+        /// The agent's directory.
+        dir: PathBuf,
+    },
+    /// What describes a workspace cannot be read.
+    #[error("read `{}`: it is malformed: {why}", .path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A pattern is no glob.
+    #[error("read the pattern `{pattern}` of ignored files to carry")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// Why.
+        source: globset::Error,
+    },
+}
+
+impl Error {
+    /// Whether the disk was full, over quota or read-only.
+    #[must_use]
+    pub fn is_disk(&self) -> bool {
+        match self {
+            Self::Git(source) => source.is_disk(),
+            Self::File { source, .. } => git::is_disk(source),
+            Self::Unavailable { .. }
+            | Self::Unfinished { .. }
+            | Self::Malformed { .. }
+            | Self::Pattern { .. } => false,
+        }
+    }
+
+    /// Whether the request itself has to change: nothing was tried.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::Pattern { .. } => true,
+            Self::Git(_) | Self::File { .. } | Self::Unfinished { .. } | Self::Malformed { .. } => {
+                false
+            }
+        }
+    }
+}
+
+/// Wraps what the file system answered about `path`.
+pub(super) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::File {
+        action,
+        path,
+        source,
+    }
+}

@@ -1,0 +1,134 @@
+//! Which of the new files the repository ignores.
+//!
+//! Owns judging them by the rules of the tree that the agent started from: a
+//! directory of ours holds that tree's ignore files and nothing else, so no
+//! ignore file that the agent wrote hides a file or brings one in. The
+//! repository's own exclude file and the person's apply as they do for the
+//! person.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::Error;
+use super::error::file;
+use super::walk::Walk;
+use crate::git::{Objects, Repository};
+use crate::model::{Ignored, PathText, RepoPath, TreeMode};
+
+/// Something ignored: a whole directory, or one file.
+#[derive(Debug, Default)]
+struct Top {
+    directory: bool,
+    files: u64,
+}
+
+/// Takes the ignored files out of the walk's new ones; what they are goes to
+/// the paths that are put aside.
+pub(super) fn judge(
+    repo: &Repository,
+    objects: &Objects,
+    walk: &mut Walk,
+    scratch: &Path,
+) -> Result<Vec<Ignored>, Error> {
+    if walk.fresh.is_empty() && walk.fresh_directories.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rules = tempfile::Builder::new()
+        .prefix("rules-")
+        .tempdir_in(scratch)
+        .map_err(file("make a directory in", scratch))?;
+    lay_out(objects, walk, rules.path())?;
+    let directories = std::mem::take(&mut walk.fresh_directories);
+    let paths: Vec<&[u8]> = directories
+        .iter()
+        .chain(walk.fresh.iter().map(|found| &found.path))
+        .map(RepoPath::as_bytes)
+        .collect();
+    let verdicts = repo.ignored(rules.path(), &paths)?;
+    let (of_directories, of_files) = verdicts.split_at(directories.len());
+    let mut tops: BTreeMap<RepoPath, Top> = BTreeMap::new();
+    for (path, _) in directories.iter().zip(of_directories).filter(|(_, v)| **v) {
+        tops.entry(path.clone()).or_default().directory = true;
+    }
+    // Only the outermost of nested ones stands for them all.
+    let all: Vec<RepoPath> = tops.keys().cloned().collect();
+    tops.retain(|path, _| above(path, |parent| all.binary_search(parent).is_ok()).is_none());
+    let mut kept = Vec::new();
+    for (found, ignored) in std::mem::take(&mut walk.fresh).into_iter().zip(of_files) {
+        match above(&found.path, |parent| tops.contains_key(parent)) {
+            Some(top) => tops.entry(top).or_default().files += 1,
+            None if *ignored => tops.entry(found.path).or_default().files += 1,
+            None => kept.push(found),
+        }
+    }
+    walk.fresh = kept;
+    let inside = |path: &RepoPath| {
+        tops.contains_key(path) || above(path, |parent| tops.contains_key(parent)).is_some()
+    };
+    walk.empty_directories.retain(|path| !inside(path));
+    walk.warnings.retain(|warning| {
+        // What lies in an ignored directory is not part of the result.
+        warning.path.to_path().map_or(true, |path| !inside(&path))
+    });
+    Ok(listed(&tops, walk))
+}
+
+fn listed(tops: &BTreeMap<RepoPath, Top>, walk: &mut Walk) -> Vec<Ignored> {
+    let mut list = Vec::new();
+    for (path, top) in tops {
+        walk.aside.push(path.as_bytes().to_vec());
+        let slash: &[u8] = if top.directory { b"/" } else { b"" };
+        list.push(Ignored {
+            path: PathText::from_raw(&[path.as_bytes(), slash].concat()),
+            files: top.files,
+            kept_until: None,
+        });
+    }
+    list
+}
+
+/// The nearest directory above a path that a question agrees to.
+fn above(path: &RepoPath, agrees: impl Fn(&RepoPath) -> bool) -> Option<RepoPath> {
+    let mut parent = path.parent();
+    while let Some(directory) = parent {
+        if agrees(&directory) {
+            return Some(directory);
+        }
+        parent = directory.parent();
+    }
+    None
+}
+
+/// Makes the baseline's ignore files and the agent's new directories, empty:
+/// a rule for directories must see that they are some.
+fn lay_out(objects: &Objects, walk: &Walk, rules: &Path) -> Result<(), Error> {
+    for (path, entry) in &walk.base {
+        let named = path.components().last() == Some(b".gitignore".as_slice());
+        // Git reads no ignore file through a link.
+        if !named || !matches!(entry.mode, TreeMode::File | TreeMode::Executable) {
+            continue;
+        }
+        let target = rules.join(path.as_path());
+        if let Some(directory) = target.parent() {
+            fs::create_dir_all(directory).map_err(file("make", directory))?;
+        }
+        let bytes = objects.read_blob(&entry.oid)?;
+        fs::write(&target, bytes).map_err(file("write", &target))?;
+    }
+    for path in &walk.fresh_directories {
+        let target = rules.join(path.as_path());
+        match fs::create_dir_all(&target) {
+            Ok(()) => {}
+            // The agent made a directory of an ignore file; the file counts.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory
+                ) => {}
+            Err(error) => return Err(file("make", &target)(error)),
+        }
+    }
+    Ok(())
+}

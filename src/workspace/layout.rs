@@ -1,0 +1,243 @@
+//! What lies in an agent's directory.
+//!
+//! Owns the names in it, the note of what a workspace started from, and
+//! opening one again after its launcher died. The agent reaches `tree`,
+//! `home` and `tmp` only; the rest is believed.
+//!
+//! ```text
+//! tree/ objects/ home/ tmp/   base.json   identities   ready
+//! ```
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::error::file;
+use super::identity::Identities;
+use super::{Access, BackendKind, Error, Mirror, Order, Workspace};
+use crate::git::Repository;
+use crate::model::{AgentId, ObjectId, PathText, RepoPath, View, ViewAccess, ViewMode, ViewMount};
+
+const SCHEMA: &str = "cofferdam.workspace/1";
+
+/// Path bytes in JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct PathCode(String);
+
+impl PathCode {
+    fn of(path: &Path) -> Self {
+        Self(STANDARD.encode(path.as_os_str().as_bytes()))
+    }
+
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let bytes = STANDARD.decode(&self.0).ok()?;
+        Some(PathBuf::from(OsString::from_vec(bytes)))
+    }
+}
+
+/// What a workspace started from; written before anything else of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Basis {
+    schema: String,
+    pub(super) agent: AgentId,
+    pub(super) backend: BackendKind,
+    pub(super) access: Access,
+    mounted: bool,
+    pub(super) common_dir: PathCode,
+    pub(super) commit: ObjectId,
+    pub(super) tree: ObjectId,
+    pub(super) head: Option<ObjectId>,
+    absent: Vec<PathText>,
+    alternates: Vec<PathCode>,
+}
+
+impl Basis {
+    pub(super) fn of(order: &Order<'_>, backend: BackendKind) -> Self {
+        let snapshot = order.snapshot;
+        let Mirror { alternates, .. } = &snapshot.mirror;
+        Self {
+            schema: SCHEMA.to_owned(),
+            agent: order.agent.clone(),
+            backend,
+            access: order.writer,
+            mounted: order.mode == ViewMode::Mounted,
+            common_dir: PathCode::of(order.repo.common_dir()),
+            commit: snapshot.commit.clone(),
+            tree: snapshot.tree.clone(),
+            head: snapshot.head.clone(),
+            absent: snapshot.absent.iter().map(PathText::from).collect(),
+            alternates: alternates.iter().map(|path| PathCode::of(path)).collect(),
+        }
+    }
+
+    pub(super) fn absent(&self) -> BTreeSet<RepoPath> {
+        let paths = self.absent.iter();
+        paths.filter_map(|path| path.to_path().ok()).collect()
+    }
+
+    fn save(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join("base.json");
+        let bytes = serde_json::to_vec(self).expect("because it is plain data");
+        let temporary = dir.join("base.new");
+        fs::write(&temporary, bytes).map_err(file("write", &temporary))?;
+        fs::rename(&temporary, &path).map_err(file("write", &path))
+    }
+
+    pub(super) fn load(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join("base.json");
+        let bytes = fs::read(&path).map_err(file("read", &path))?;
+        let malformed = |why: String| Error::Malformed {
+            path: path.clone(),
+            why,
+        };
+        let basis: Self =
+            serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))?;
+        match basis.schema.as_str() {
+            SCHEMA => Ok(basis),
+            other => Err(malformed(format!("its schema is `{other}`"))),
+        }
+    }
+}
+
+/// The names in an agent's directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout<'a>(pub(super) &'a Path);
+
+impl Layout<'_> {
+    pub(super) fn tree(self) -> PathBuf {
+        self.0.join("tree")
+    }
+
+    pub(super) fn objects(self) -> PathBuf {
+        self.0.join("objects")
+    }
+
+    pub(super) fn identities(self) -> PathBuf {
+        self.0.join("identities")
+    }
+
+    fn ready(self) -> PathBuf {
+        self.0.join("ready")
+    }
+
+    /// Makes the directories and writes down what they are for.
+    pub(super) fn begin(self, basis: &Basis) -> Result<(), Error> {
+        basis.save(self.0)?;
+        for (name, mode) in [
+            ("tree", 0o755),
+            ("objects", 0o755),
+            ("home", 0o700),
+            ("tmp", 0o700),
+        ] {
+            let path = self.0.join(name);
+            fs::DirBuilder::new()
+                .mode(mode)
+                .create(&path)
+                .map_err(file("make", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Marks the workspace as whole: only then may an agent begin, and only
+    /// then does a missing file mean that the agent deleted it.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        let path = self.ready();
+        fs::write(&path, b"").map_err(file("write", &path))
+    }
+}
+
+/// How an agent sees the workspace in `dir`.
+pub(super) fn view(repo: &Repository, basis: &Basis, dir: &Path) -> View {
+    let layout = Layout(dir);
+    let (home, tmp) = (dir.join("home"), dir.join("tmp"));
+    let access = match basis.access {
+        Access::Writer => ViewAccess::ReadWrite,
+        Access::Reader => ViewAccess::ReadOnly,
+    };
+    let objects = if basis.mounted {
+        layout.objects()
+    } else {
+        repo.objects_dir().to_owned()
+    };
+    let mut readable = vec![objects];
+    readable.extend(basis.alternates.iter().filter_map(PathCode::path));
+    let root = if basis.mounted {
+        repo.top().to_owned()
+    } else {
+        layout.tree()
+    };
+    let mut writable = vec![home.clone(), tmp.clone()];
+    match basis.access {
+        Access::Writer => writable.insert(0, root.clone()),
+        Access::Reader => readable.push(root.clone()),
+    }
+    let mounts = match basis.mounted {
+        false => Vec::new(),
+        true => vec![
+            ViewMount {
+                source: layout.tree(),
+                target: repo.top().to_owned(),
+                access,
+            },
+            ViewMount {
+                source: repo.objects_dir().to_owned(),
+                target: layout.objects(),
+                access: ViewAccess::ReadOnly,
+            },
+        ],
+    };
+    View {
+        mode: match basis.mounted {
+            true => ViewMode::Mounted,
+            false => ViewMode::InPlace,
+        },
+        root,
+        mounts,
+        writable,
+        readable,
+        home,
+        tmp,
+    }
+}
+
+/// Opens a workspace again from its directory, after its launcher died.
+///
+/// What it started from is read from disk. A capture then finds the same as
+/// the launcher would have found.
+///
+/// # Errors
+/// The directory holds no workspace, another agent's, or one that was never
+/// finished: no agent has run in it.
+pub fn reopen(repo: &Repository, agent: &AgentId, dir: &Path) -> Result<Workspace, Error> {
+    let basis = Basis::load(dir)?;
+    let layout = Layout(dir);
+    if basis.agent != *agent {
+        return Err(Error::Malformed {
+            path: dir.join("base.json"),
+            why: format!("it belongs to {}, not to {agent}", basis.agent),
+        });
+    }
+    if !layout.ready().exists() {
+        return Err(Error::Unfinished {
+            dir: dir.to_owned(),
+        });
+    }
+    Ok(Workspace {
+        dir: dir.to_owned(),
+        tree: layout.tree(),
+        view: view(repo, &basis, dir),
+        warnings: Vec::new(),
+        repo: repo.clone(),
+        identities: Identities::load(&layout.identities()),
+        basis,
+    })
+}

@@ -1,0 +1,203 @@
+//! What of the parent's git directory an agent gets to see.
+//!
+//! Owns the texts of the private git directory that do not depend on the
+//! agent: configuration, refs, exclude and attribute rules, shallow marks and
+//! where further objects are. They are taken once with the snapshot and
+//! shared by all its agents. Nothing of it leads back: changing a ref inside
+//! changes the private copy alone.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Error;
+use crate::git::Repository;
+
+/// Settings that decide which bytes git stores or shows, by lower-case name.
+const COPIED: &[&str] = &[
+    "core.autocrlf",
+    "core.eol",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.symlinks",
+    "user.email",
+    "user.name",
+];
+
+/// The parts of the parent's git directory that every agent gets a copy of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mirror {
+    pub(super) settings: Settings,
+    pub(super) packed_refs: Vec<u8>,
+    pub(super) exclude: Option<Vec<u8>>,
+    pub(super) attributes: Option<Vec<u8>>,
+    pub(super) shallow: Option<Vec<u8>>,
+    pub(super) alternates: Vec<PathBuf>,
+}
+
+impl Mirror {
+    /// Reads them; settings are read with the parent's files.
+    pub(super) fn take(repo: &Repository, settings: Settings) -> Self {
+        let common = repo.common_dir();
+        let mut alternates = Vec::new();
+        collect_alternates(repo.objects_dir(), 0, &mut alternates);
+        Self {
+            settings,
+            packed_refs: packed_refs(repo),
+            exclude: fs::read(common.join("info/exclude")).ok(),
+            attributes: fs::read(common.join("info/attributes")).ok(),
+            shallow: fs::read(common.join("shallow")).ok(),
+            alternates,
+        }
+    }
+}
+
+/// The settings of the person and the repository that matter here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    values: Vec<(String, String)>,
+    /// Whether an attributes file of the person or the machine applies.
+    pub(super) has_attributes_file: bool,
+}
+
+impl Settings {
+    /// Reads them, by one call of git.
+    pub(super) fn take(repo: &Repository) -> Result<Self, Error> {
+        let output = repo.call().args(["config", "--list", "-z"]).output()?;
+        let mut found = Self {
+            has_attributes_file: default_attributes().any(|path| path.exists()),
+            ..Self::default()
+        };
+        for record in output.split(|b| *b == 0).filter(|r| !r.is_empty()) {
+            let record = String::from_utf8_lossy(record);
+            // A name without a value means true.
+            let (key, value) = record.split_once('\n').unwrap_or((&record, "true"));
+            found.has_attributes_file |= key == "core.attributesfile";
+            // Filters are copied by name: inside, they run confined, and
+            // without them every filtered file would look modified there.
+            if COPIED.contains(&key) || key.starts_with("filter.") {
+                found.values.push((key.to_owned(), value.to_owned()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The value of a setting, by lower-case name.
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        let found = self.values.iter().rev().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a boolean setting is on; `otherwise` when it is not there.
+    pub(super) fn is_on(&self, name: &str, otherwise: Switch) -> bool {
+        match self.setting(name) {
+            Some(value) => !matches!(
+                value.to_ascii_lowercase().as_str(),
+                "false" | "no" | "off" | "0" | ""
+            ),
+            None => otherwise == Switch::On,
+        }
+    }
+
+    /// The private configuration.
+    pub(super) fn config(&self) -> String {
+        let mut text = String::from(
+            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogallrefupdates = true\n\
+             \tfsmonitor = false\n\tuntrackedCache = false\n[gc]\n\tauto = 0\n\
+             [maintenance]\n\tauto = false\n",
+        );
+        for (key, value) in &self.values {
+            let Some((section, rest)) = key.split_once('.') else {
+                continue;
+            };
+            let header = match rest.rsplit_once('.') {
+                Some((subsection, _)) => format!("[{section} {}]", quoted(subsection)),
+                None => format!("[{section}]"),
+            };
+            let name = rest.rsplit('.').next().unwrap_or(rest);
+            text.push_str(&[&header, "\n\t", name, " = ", &quoted(value), "\n"].concat());
+        }
+        text
+    }
+}
+
+/// What a setting means that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+fn quoted(value: &str) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+        .replace('\t', "\\t");
+    format!("\"{escaped}\"")
+}
+
+/// Where git looks when no setting names an attributes file.
+fn default_attributes() -> impl Iterator<Item = PathBuf> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+    config
+        .filter(|path| !path.as_os_str().is_empty())
+        .or_else(home)
+        .map(|path| path.join("git/attributes"))
+        .into_iter()
+        .chain([PathBuf::from("/etc/gitattributes")])
+}
+
+/// Branches, tags and remote branches, in git's own packed form.
+fn packed_refs(repo: &Repository) -> Vec<u8> {
+    let output = repo
+        .call()
+        .args(["for-each-ref", "--format=%(objectname) %(refname)"])
+        .args(["refs/heads", "refs/tags", "refs/remotes"])
+        .output();
+    // A repository with a broken ref gives no list. Its agents then see no
+    // branches, and everything else works.
+    let Ok(output) = output else {
+        return Vec::new();
+    };
+    let mut lines: Vec<&[u8]> = output
+        .split(|b| *b == b'\n')
+        .filter(|line| line.contains(&b' '))
+        .collect();
+    lines.sort_by_key(|line| line.iter().position(|b| *b == b' ').map(|at| &line[at..]));
+    let mut text = b"# pack-refs with: sorted \n".to_vec();
+    for line in lines {
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    text
+}
+
+/// The objects directories that this one borrows from, at any remove.
+fn collect_alternates(objects: &Path, depth: u32, found: &mut Vec<PathBuf>) {
+    // Git follows five.
+    if depth > 5 {
+        return;
+    }
+    let Ok(text) = fs::read(objects.join("info/alternates")) else {
+        return;
+    };
+    for line in text.split(|b| *b == b'\n') {
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        let path = objects.join(std::ffi::OsStr::from_bytes(line));
+        // One that is gone lends nothing, here as there.
+        let Ok(path) = path.canonicalize() else {
+            continue;
+        };
+        if !found.contains(&path) {
+            found.push(path.clone());
+            collect_alternates(&path, depth + 1, found);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The parent's state as a tree.
+//!
+//! Owns the snapshot that agents start from and the same look on its own for
+//! integration. Writes objects only: the parent's index, refs, stash,
+//! configuration and files are not touched. Pinning the commit under a ref is
+//! the caller's business.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::look::{Look, TreeFound};
+use super::mirror::Settings;
+use super::{Error, IndexCopy, Mirror};
+use crate::git::Repository;
+use crate::model::{Base, ObjectId, RepoPath, Warning};
+
+/// When a file was last modified: seconds and nanoseconds.
+pub type FileTime = (i64, u32);
+
+/// What agents start from.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The parent's commit; `None` while its branch has none.
+    pub head: Option<ObjectId>,
+    /// The branch that the parent's HEAD names.
+    pub head_ref: Option<String>,
+    /// The tree of the files as they lay on disk.
+    pub tree: ObjectId,
+    /// A commit of that tree on top of `head`; the same state gives the same id.
+    pub commit: ObjectId,
+    /// Whether the tree is not HEAD's.
+    pub dirty: bool,
+    /// Files of a sparse checkout that are in the tree and not on disk.
+    pub absent: BTreeSet<RepoPath>,
+    /// What the parent is in the middle of.
+    pub operation: Option<&'static str>,
+    /// The parent's index as it was then; `None` when the tree is a revision's.
+    pub index: Option<IndexCopy>,
+    /// What the tree could not hold.
+    pub warnings: Vec<Warning>,
+    /// When the files that had to be read were modified.
+    pub seen: BTreeMap<RepoPath, FileTime>,
+    /// What of the parent's git directory an agent gets to see.
+    pub mirror: Mirror,
+}
+
+/// Takes the snapshot that agents start from.
+///
+/// `scratch` is a directory of ours; a private copy of the index stays there
+/// as long as workspaces are made from the snapshot. Files that change while
+/// they are read are taken as they were when read.
+///
+/// # Errors
+/// A revision names no commit; a file cannot be read (it is named); git could
+/// not be run; or the objects directory takes no more.
+pub fn snapshot(repo: &Repository, base: &Base, scratch: &Path) -> Result<Snapshot, Error> {
+    match base {
+        Base::Worktree => of_worktree(repo, scratch),
+        Base::Revision(rev) => of_revision(repo, rev),
+    }
+}
+
+/// The parent's tree as it stands now, by the same look as [`snapshot`].
+///
+/// # Errors
+/// As [`snapshot`].
+pub fn current_tree(repo: &Repository, scratch: &Path) -> Result<ObjectId, Error> {
+    let look = Look::take(repo, scratch)?;
+    let found = look.tree(repo);
+    look.index.remove();
+    Ok(found?.tree)
+}
+
+fn of_worktree(repo: &Repository, scratch: &Path) -> Result<Snapshot, Error> {
+    let look = Look::take(repo, scratch)?;
+    let head_ref = repo.head_ref()?;
+    let TreeFound {
+        tree,
+        head_tree,
+        seen,
+        absent,
+        warnings,
+    } = look.tree(repo)?;
+    let head = look.status.head.clone();
+    let commit = synthetic(repo, head.as_ref(), &tree)?;
+    Ok(Snapshot {
+        dirty: tree != head_tree,
+        head,
+        head_ref,
+        tree,
+        commit,
+        absent,
+        operation: repo.operation(),
+        index: Some(look.index),
+        warnings,
+        seen,
+        mirror: Mirror::take(repo, look.settings),
+    })
+}
+
+fn of_revision(repo: &Repository, rev: &str) -> Result<Snapshot, Error> {
+    let head = repo.resolve_commit(rev)?;
+    let tree = repo.objects()?.tree_of(&head)?;
+    Ok(Snapshot {
+        commit: synthetic(repo, Some(&head), &tree)?,
+        head: Some(head),
+        head_ref: None,
+        tree,
+        dirty: false,
+        absent: BTreeSet::new(),
+        operation: None,
+        index: None,
+        warnings: Vec::new(),
+        seen: BTreeMap::new(),
+        mirror: Mirror::take(repo, Settings::take(repo)?),
+    })
+}
+
+/// The commit that results are based on.
+fn synthetic(
+    repo: &Repository,
+    head: Option<&ObjectId>,
+    tree: &ObjectId,
+) -> Result<ObjectId, Error> {
+    let objects = repo.objects()?;
+    // The parent commit's date, so that one state has one id at any time.
+    let at = match head {
+        Some(head) => objects.commit_time(head)?,
+        None => Timestamp::UNIX_EPOCH,
+    };
+    let parents: Vec<ObjectId> = head.into_iter().cloned().collect();
+    Ok(objects.commit(tree, &parents, "cofferdam: snapshot of the parent", at)?)
+}

@@ -1,0 +1,7 @@
+//! Tests of the room as a whole, on real repositories, with git as the judge.
+
+mod captures;
+mod creates;
+mod fixture;
+mod lifetime;
+mod snapshots;
