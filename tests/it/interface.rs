@@ -1,0 +1,201 @@
+//! The machine-readable face: documents, events, streams, help.
+//!
+//! Owns what a program that calls this one relies on, beyond the fields that
+//! each stage's tests look at.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{TestEnv, only_agent, shown, text};
+
+#[test]
+fn a_run_prints_exactly_one_document_of_the_contract() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let run = repo.agent("echo said; echo new > n.txt").expect_code(0);
+    assert!(!run.stdout.contains("said"));
+    let record = run.json();
+
+    assert_eq!(record["schema"], "cofferdam.run/1");
+    assert_eq!(record["exit_code"], 0);
+    assert_eq!(text(&record, "repo"), shown(repo.root()));
+    assert_eq!(
+        text(&record["base"], "head"),
+        repo.git(["rev-parse", "HEAD"]).trim()
+    );
+    assert_eq!(
+        text(&record["base"], "tree"),
+        repo.git(["rev-parse", "HEAD^{tree}"]).trim()
+    );
+    assert_eq!(record["base"]["dirty"], false);
+    assert_eq!(
+        record["cleanup"],
+        serde_json::json!({"complete": true, "left": []})
+    );
+    let agent = only_agent(&record);
+    for member in [
+        "id",
+        "name",
+        "role",
+        "parent",
+        "depth",
+        "label_in",
+        "label_out",
+        "state",
+        "outcome",
+        "reason",
+        "exit",
+        "result",
+        "changes",
+        "ignored",
+        "integration",
+        "enforcement",
+        "guarantees",
+        "denials",
+        "denials_complete",
+        "ledger",
+        "times",
+        "model",
+    ] {
+        assert!(agent.get(member).is_some(), "no `{member}` in {agent:#}");
+    }
+    for layer in [
+        "landlock",
+        "mounts",
+        "namespaces",
+        "seccomp",
+        "capabilities",
+        "network",
+        "limits",
+    ] {
+        let status = text(&agent["enforcement"], layer);
+        assert!(
+            ["full", "partial", "absent", "waived"].contains(&status),
+            "`{layer}` is `{status}`"
+        );
+    }
+    assert_eq!(agent["enforcement"]["landlock"], "full");
+    assert_eq!(agent["label_out"], "untrusted");
+    assert!(agent["ledger"]["wall_ms"].is_u64());
+    assert!(agent["times"]["started_at"].is_string());
+}
+
+#[test]
+fn output_of_agents_goes_to_standard_error_behind_their_name() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let run = repo
+        .cofferdam([
+            "run",
+            "--name",
+            "docs",
+            "--",
+            "sh",
+            "-c",
+            "echo out; echo err >&2; printf cut",
+        ])
+        .expect_code(0);
+    for line in ["docs │ out", "docs │ err", "docs │ cut"] {
+        assert!(
+            run.stderr.lines().any(|told| told == line),
+            "no `{line}`: {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn events_are_one_document_a_line() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let file = env.outside().join("events");
+    repo.cofferdam([
+        "run",
+        "--events",
+        shown(&file),
+        "--",
+        "sh",
+        "-c",
+        "echo new > n.txt",
+    ])
+    .expect_code(0);
+    let text = fs::read_to_string(&file).expect("because the run wrote its events");
+    let events: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("because each line is a document"))
+        .collect();
+    let names: Vec<_> = events
+        .iter()
+        .filter_map(|event| event["event"].as_str())
+        .collect();
+
+    assert_eq!(names.first(), Some(&"run_started"));
+    assert_eq!(names.last(), Some(&"run_ended"));
+    for name in ["admitted", "state", "ended", "integrated"] {
+        assert!(names.contains(&name), "no `{name}` in {names:?}");
+    }
+    assert!(
+        events
+            .iter()
+            .all(|event| event["schema"] == "cofferdam.event/1")
+    );
+}
+
+#[test]
+fn events_and_the_record_cannot_share_standard_output() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    repo.cofferdam(["run", "--json", "--events", "-", "--", "true"])
+        .expect_error(2);
+    let run = repo
+        .cofferdam(["run", "--events", "-", "--", "true"])
+        .expect_code(0);
+    for line in run.stdout.lines() {
+        let event: Value = serde_json::from_str(line).expect("because each line is a document");
+        assert_eq!(event["schema"], "cofferdam.event/1");
+    }
+}
+
+#[test]
+fn doctor_tries_each_layer_and_each_guarantee() {
+    for env in TestEnv::identities() {
+        let run = env
+            .cofferdam_in(env.root(), ["doctor", "--json"])
+            .expect_code(0);
+        let document = run.json();
+        assert_eq!(document["schema"], "cofferdam.doctor/1");
+        for (list, name) in [("layers", "layer"), ("guarantees", "guarantee")] {
+            let entries = document[list].as_array().expect("because it is a list");
+            assert!(!entries.is_empty());
+            for entry in entries {
+                assert!(!text(entry, name).is_empty() && !text(entry, "status").is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn help_names_every_command_and_version_says_which() {
+    let env = TestEnv::new();
+    let help = env
+        .cofferdam_in(env.root(), ["--help"])
+        .expect_code(0)
+        .stdout;
+    for command in [
+        "demo", "run", "ls", "show", "diff", "log", "apply", "discard", "gc", "doctor",
+    ] {
+        assert!(
+            help.contains(command),
+            "no `{command}` in the help:\n{help}"
+        );
+    }
+    let version = env
+        .cofferdam_in(env.root(), ["--version"])
+        .expect_code(0)
+        .stdout;
+    assert_eq!(
+        version.trim(),
+        concat!("cofferdam ", env!("CARGO_PKG_VERSION"))
+    );
+}

@@ -1,0 +1,26 @@
+//! The integration tests: the built program on real repositories.
+//!
+//! One binary, one file a stage. A test states a promise of the contract by
+//! its name, judges by the host's state, by plain git and by the JSON, and
+//! ends with the leak oracle, which every `TestEnv` asks when it is dropped.
+//!
+//! To add a stage: a file, a line below.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_requests;
+mod bad_surroundings;
+mod crash;
+mod demo;
+mod escape_files;
+mod escape_git;
+mod escape_processes;
+mod fleet;
+mod inside;
+mod interface;
+mod kinds;
+mod landing;
+mod plan;
+mod plan_errors;
+mod results;

@@ -1,0 +1,203 @@
+//! Decisions on a result after its run, and what can be looked up.
+//!
+//! Owns `ls`, `show`, `diff`, `log`, `apply`, `discard` and `gc`.
+
+use crate::support::{Repo, TestEnv, agents, only_agent, text};
+
+/// An agent whose new file `n.txt` is held; returns its id.
+fn held(repo: &Repo<'_>) -> String {
+    let record = repo
+        .cofferdam([
+            "run",
+            "--json",
+            "--name",
+            "waiting",
+            "--integrate",
+            "hold",
+            "--",
+            "sh",
+            "-c",
+            "echo new > n.txt",
+        ])
+        .expect_code(0)
+        .json();
+    text(only_agent(&record), "id").to_owned()
+}
+
+#[test]
+fn a_held_result_can_be_looked_at_and_landed() {
+    for env in TestEnv::identities() {
+        let repo = env.repo();
+        repo.expect_unchanged();
+        let id = held(&repo);
+        assert!(
+            repo.cofferdam(["show", &id])
+                .expect_code(0)
+                .stdout
+                .contains("waiting")
+        );
+        let shown = repo
+            .cofferdam(["show", &id, "--json"])
+            .expect_code(0)
+            .json();
+        assert!(text(&shown, "schema").starts_with("cofferdam."));
+        let diff = repo.cofferdam(["diff", &id]).expect_code(0).stdout;
+        assert!(diff.contains("n.txt") && diff.contains("+new"), "{diff}");
+
+        let applied = repo
+            .cofferdam(["apply", &id, "--json"])
+            .expect_code(0)
+            .json();
+        assert_eq!(only_agent(&applied)["integration"]["status"], "landed");
+        assert_eq!(repo.text("n.txt"), "new\n");
+        assert_eq!(repo.status(), "?? n.txt\n");
+    }
+}
+
+#[test]
+fn a_unique_prefix_of_an_id_or_its_run_names_an_agent() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let record = repo
+        .cofferdam([
+            "run",
+            "--json",
+            "--integrate",
+            "hold",
+            "--",
+            "sh",
+            "-c",
+            "echo n > n.txt",
+        ])
+        .expect_code(0)
+        .json();
+    let id = text(only_agent(&record), "id");
+    repo.cofferdam(["show", &id[..id.len() - 4]]).expect_code(0);
+    repo.cofferdam(["diff", text(&record, "run")])
+        .expect_code(0);
+    held(&repo);
+    // Both agents' ids begin with the same letter.
+    repo.cofferdam(["show", &id[..1], "--json"]).expect_error(2);
+}
+
+#[test]
+fn a_discarded_result_is_gone_and_nothing_landed() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let before = repo.print();
+    let id = held(&repo);
+    assert_eq!(repo.added_refs().len(), 1);
+    let discarded = repo
+        .cofferdam(["discard", &id, "--yes", "--json"])
+        .expect_code(0)
+        .json();
+
+    assert_eq!(only_agent(&discarded)["integration"]["status"], "rejected");
+    assert_eq!(repo.added_refs(), [""; 0]);
+    before.expect_same(&repo.print());
+    repo.cofferdam(["apply", &id, "--json"]).expect_error(2);
+}
+
+#[test]
+fn discarding_asks_first() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let id = held(&repo);
+    let run = repo.cofferdam(["discard", &id]);
+    assert_ne!(run.code, 0, "{}", run.stderr);
+    assert_eq!(repo.added_refs().len(), 1);
+}
+
+#[test]
+fn a_result_lands_once() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let id = held(&repo);
+    repo.cofferdam(["apply", &id]).expect_code(0);
+    let before = repo.print();
+    repo.cofferdam(["apply", &id]);
+    before.expect_same(&repo.print());
+}
+
+#[test]
+fn every_added_ref_is_listed_and_none_outlives_gc() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    repo.expect_unchanged();
+    held(&repo);
+    repo.agent("echo half > h.txt; exit 1").expect_code(1);
+    repo.agent("echo landed > l.txt").expect_code(0);
+    let listed = repo
+        .cofferdam(["ls", "--all", "--json"])
+        .expect_code(0)
+        .json();
+
+    assert_eq!(listed["schema"], "cofferdam.ls/1");
+    assert_eq!(agents(&listed).len(), 3);
+    let refs: Vec<_> = agents(&listed)
+        .iter()
+        .filter_map(|agent| agent["result"]["ref"].as_str())
+        .collect();
+    for added in repo.added_refs() {
+        assert!(refs.contains(&added.as_str()), "{added} is not in {refs:?}");
+    }
+    repo.cofferdam(["gc"]).expect_code(0);
+    assert!(!repo.added_refs().is_empty(), "gc took what is to be kept");
+    repo.cofferdam(["gc", "--older", "0s", "--json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(repo.added_refs(), [""; 0]);
+}
+
+#[test]
+fn results_of_another_repository_are_not_listed() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    held(&repo);
+    let other = env.adopt(env.root().join("other"));
+    env.make_dir(other.root());
+    other.git(["init", "-q", "-b", "main"]);
+    let listed = other
+        .cofferdam(["ls", "--all", "--json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(agents(&listed).len(), 0);
+}
+
+#[test]
+fn git_itself_keeps_a_held_result() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let id = held(&repo);
+    repo.git(["gc", "-q", "--prune=now"]);
+    repo.git(["fsck", "--strict"]);
+    repo.cofferdam(["apply", &id]).expect_code(0);
+    assert_eq!(repo.text("n.txt"), "new\n");
+}
+
+#[test]
+fn the_log_tells_what_happened_and_checks_itself() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let id = held(&repo);
+    repo.cofferdam(["apply", &id]).expect_code(0);
+    let all = repo.cofferdam(["log"]).expect_code(0).stdout;
+    assert!(all.contains(&id) || all.contains("waiting"), "{all}");
+    repo.cofferdam(["log", &id]).expect_code(0);
+    let document = repo.cofferdam(["log", "--json"]).expect_code(0).json();
+    assert!(text(&document, "schema").starts_with("cofferdam."));
+}
+
+#[test]
+fn an_unknown_id_is_told() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let before = repo.print();
+    for command in ["show", "diff", "apply"] {
+        repo.cofferdam([command, "a-0000000000000000", "--json"])
+            .expect_error(2);
+    }
+    repo.cofferdam(["discard", "a-0000000000000000", "--yes", "--json"])
+        .expect_error(2);
+    before.expect_same(&repo.print());
+}
