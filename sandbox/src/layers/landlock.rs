@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
 use super::LayerError;
+use super::namespaces::Spaces;
 use crate::enforcement::Status;
 use crate::policy::{FileRule, Layer, Network, Policy, PolicyError, Rights};
 use crate::sys::kernel::landlock_abi;
@@ -28,7 +29,7 @@ pub(crate) struct Applied {
 }
 
 /// Restricts this thread to the policy's files, for good.
-pub(crate) fn apply(policy: &Policy) -> Result<Applied, LayerError> {
+pub(crate) fn apply(policy: &Policy, spaces: &Spaces) -> Result<Applied, LayerError> {
     let found = landlock_abi();
     let abi = found.as_ref().ok().copied();
     let done = |status, holes| Ok(Applied { status, abi, holes });
@@ -58,7 +59,7 @@ pub(crate) fn apply(policy: &Policy) -> Result<Applied, LayerError> {
         }
     };
     let level = ABI::from(i32::try_from(version).unwrap_or(i32::MAX));
-    let status = create(policy, level)?
+    let status = create(policy, spaces, level)?
         .restrict_self()
         .map_err(LayerError::step("enforce the file rules"))?;
     match status.ruleset {
@@ -75,17 +76,20 @@ pub(crate) fn apply(policy: &Policy) -> Result<Applied, LayerError> {
     } else {
         vec![]
     };
-    done(Status::unless(missing(version, policy.network)), holes)
+    done(Status::unless(missing(version, policy, spaces)), holes)
 }
 
-fn create(policy: &Policy, level: ABI) -> Result<RulesetCreated, LayerError> {
+fn create(policy: &Policy, spaces: &Spaces, level: ABI) -> Result<RulesetCreated, LayerError> {
     // The version is known exactly, so everything of it is demanded: what the
     // kernel then refuses is an error and no silent loss.
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(level))
         .map_err(LayerError::step("name file rights"))?;
-    if policy.network == Network::None && !policy.waives(Layer::Network) && level >= ABI::V4 {
+    // In a network namespace of its own the command reaches only itself, and
+    // may: ports are ruled where it would reach the host's.
+    let shared = policy.network == Network::None && !policy.waives(Layer::Network) && !spaces.net();
+    if shared && level >= ABI::V4 {
         ruleset = ruleset
             .handle_access(AccessNet::from_all(level))
             .map_err(LayerError::step("name network rights"))?;
@@ -150,9 +154,10 @@ fn rights(rights: Rights, level: ABI) -> BitFlags<AccessFs> {
     }
 }
 
-fn missing(version: u32, network: Network) -> Vec<String> {
+fn missing(version: u32, policy: &Policy, spaces: &Spaces) -> Vec<String> {
+    let shared = policy.network == Network::None && !spaces.net();
     let later = [
-        (4, network == Network::None, "TCP ports"),
+        (4, shared, "TCP ports"),
         (5, true, "control of devices"),
         (
             6,

@@ -15,7 +15,7 @@ use rustix::thread::UnshareFlags;
 use super::LayerError;
 use crate::enforcement::{Status, UidMap};
 use crate::policy::{Layer, Network, Policy};
-use crate::sys::kernel::unshare;
+use crate::sys::kernel::{raise_loopback, unshare};
 
 /// What was left behind, and what could not be.
 #[derive(Debug)]
@@ -91,6 +91,11 @@ pub(crate) fn apply(policy: &Policy) -> Result<Spaces, LayerError> {
                 spaces.refused.insert(name, source.to_string());
             }
         }
+    }
+    if spaces.net() {
+        // Test suites and local servers talk to themselves on it; it leads
+        // nowhere else.
+        raise_loopback().map_err(LayerError::step("bring up the loopback interface"))?;
     }
     Ok(spaces)
 }

@@ -65,7 +65,7 @@ fn confine(cage: &mut Cage<'_>) -> Result<(), Stop> {
     report
         .layers
         .insert(Layer::Capabilities, capabilities::apply(policy)?);
-    let ruled = landlock::apply(policy)?;
+    let ruled = landlock::apply(policy, &cage.spaces)?;
     report.layers.insert(Layer::Landlock, ruled.status);
     report.landlock_abi = ruled.abi;
     report.holes.extend(ruled.holes);

@@ -2,7 +2,7 @@
 //!
 //! They change the calling thread or its namespaces and share no memory.
 
-use std::ffi::{CStr, c_int, c_long, c_uint, c_ulong};
+use std::ffi::{CStr, c_char, c_int, c_long, c_short, c_uint, c_ulong};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -21,6 +21,35 @@ fn check(result: c_long) -> io::Result<c_long> {
 pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: the danger of the call is in `FILES`, which no caller passes.
     unsafe { rustix::thread::unshare_unsafe(flags.difference(UnshareFlags::FILES)) }?;
+    Ok(())
+}
+
+/// Brings up the loopback interface of this network namespace.
+///
+/// A new namespace has one, with its addresses, that is down.
+pub(crate) fn raise_loopback() -> io::Result<()> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    // SAFETY: an `ifreq` is plain data, for which zeros are a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+        *place = c_char::from_ne_bytes([*byte]);
+    }
+    let up = libc::IFF_UP | libc::IFF_RUNNING;
+    request.ifr_ifru.ifru_flags =
+        c_short::try_from(up).expect("because both flags are among the lowest bits");
+    // SAFETY: the request is an `ifreq` that lives across the call, which
+    // reads it; the descriptor is open.
+    check(c_long::from(unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as _,
+            &raw mut request,
+        )
+    }))?;
     Ok(())
 }
 
