@@ -1,1 +1,120 @@
-//! x
+//! A policy in, a confined child out, and an honest report of what each layer achieved.
+//!
+//! # What it guarantees
+//!
+//! For a command that [`spawn`] started under a policy whose layers are all
+//! [`Status::Full`] (tests in `tests/cage/`):
+//!
+//! * Nothing outside the writable rules changes: no content, no name, no mode,
+//!   no time. Nothing without a rule is opened.
+//! * Every process it leaves behind, however it detached itself, is dead when
+//!   [`Confined::wait`] returns; and all of it dies with the launcher, also if
+//!   that is killed.
+//! * It has no capability and gets none, has the three standard descriptors,
+//!   the environment given and nothing else, and sees no process but its own.
+//! * It reaches no socket of the host but those whose path the view shows.
+//! * These hold for the superuser too, whose switches in `/proc/sys` stay
+//!   read-only.
+//!
+//! A layer that falls short is in the [`Enforcement`]; one that is required
+//! and falls short is a refusal. Landlock is required unless it is waived by
+//! name.
+//!
+//! # The order
+//!
+//! The program starts itself again as a single-threaded stage, because rules
+//! cannot be built after a fork in a threaded one. The stage closes all
+//! descriptors, leaves the namespaces, builds the view, enters a late user
+//! namespace (if privileged), enters the directory, drops privilege, applies
+//! Landlock and then the filter, tries to get out, sets the limits, and only
+//! then executes the command.
+//!
+//! The view: everything is read-only and without set-user-id; then procfs, pseudo-terminals
+//! and shared memory of the cage's own; then the policy's mounts in order. A
+//! path with a rule that a private directory would hide is shown again at its
+//! own place, and a path with a writable rule that no mount covers is made
+//! writable there.
+//!
+//! # What it does not do
+//!
+//! * Before Landlock 9, a unix socket can be connected to if the view shows
+//!   its path: hide such directories with a read-only [`Mount::Tmpfs`].
+//! * [`Limits`] bind single processes, not the tree.
+//! * Without a network there is no TCP inside either, not even to oneself.
+//! * The right to execute is about `execve`: what can be read can be
+//!   interpreted, or mapped by a loader that may be executed.
+//! * A command can make set-user-id files in its own directory. Whoever takes
+//!   its results must drop such bits, and keep others out of the directory.
+//! * Paths in a policy are followed when the command starts. A path of which
+//!   an earlier command could have replaced a part must not be given a rule.
+//! * In place and without namespaces, attributes of the user's other files can
+//!   be changed and the host's processes seen; the report says so.
+//! * The filter denies what is known to be dangerous; it is no list of what is
+//!   needed. Bugs of the kernel in permitted calls are out of its reach.
+//! * The death of the launching *thread* ends the command: start commands from
+//!   a thread that lives as long as they should.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use std::path::{Path, PathBuf};
+//! use cofferdam_sandbox::*;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     enter_stage_if_asked(); // first of all
+//!     let work = PathBuf::from("/home/me/work");
+//!     let policy = Policy {
+//!         command: Command {
+//!             argv: vec!["make".into()],
+//!             cwd: work.clone().into(),
+//!             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+//!         },
+//!         view: View {
+//!             mode: ViewMode::Mounted,
+//!             mounts: vec![Mount::Tmpfs {
+//!                 target: Path::new("/run").into(),
+//!                 access: Access::ReadOnly,
+//!                 bytes: 0,
+//!             }],
+//!         },
+//!         files: vec![
+//!             FileRule { path: work.into(), rights: Rights::ReadWriteExecute },
+//!             FileRule { path: Path::new("/usr").into(), rights: Rights::ReadExecute },
+//!         ],
+//!         network: Network::None,
+//!         limits: Limits::default(),
+//!         waived: [].into(),
+//!         required: [Layer::Landlock, Layer::Mounts, Layer::Namespaces].into(),
+//!     };
+//!     let confined = spawn(&policy, Input::Null, &Helper::current())?;
+//!     assert_eq!(confined.enforcement().status(Layer::Landlock), Some(&Status::Full));
+//!     assert_eq!(confined.wait()?.code, Some(0));
+//!     Ok(())
+//! }
+//! ```
+#![deny(unsafe_code, missing_docs)]
+#![warn(unreachable_pub, clippy::unwrap_used)]
+
+mod confined;
+mod enforcement;
+mod layers;
+mod policy;
+mod probe;
+mod protocol;
+mod spawn;
+mod stage;
+#[expect(
+    unsafe_code,
+    reason = "system calls that no safe crate offers; each with its reason"
+)]
+mod sys;
+
+pub use confined::{Confined, Ended, Killer, WaitError};
+pub use enforcement::{Enforcement, Proof, Status, UidMap};
+pub use policy::{
+    Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Policy, PolicyError,
+    Rights, UnknownLayer, View, ViewMode,
+};
+pub use probe::probe;
+pub use spawn::{Helper, HelperError, Input, SpawnError, spawn};
+pub use stage::{STAGE_ARGUMENT, enter_stage_if_asked};

@@ -1,0 +1,209 @@
+//! Owns a running command as the launcher sees it: its pipes, its end, its killer.
+//!
+//! Made by [`crate::spawn`] only. Never signals by number: orders go over the
+//! life line, and the init's handle means that very process for ever.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::SendFlags;
+use rustix::process::{Signal, pidfd_send_signal};
+
+use crate::enforcement::{Enforcement, Proof};
+use crate::protocol::{KILL, Reader, Report, TERMINATE};
+
+/// Why the end of a command could not be established.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// The helper could not be waited for.
+    #[error("wait for the helper")]
+    Helper(#[source] io::Error),
+    /// The helper ended without proof that the tree is empty.
+    #[error("prove that every process of the command has ended")]
+    NotProven,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct Ended {
+    /// Its exit code, if it exited.
+    pub code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// Processor time of the whole tree.
+    pub cpu_ms: u64,
+    /// What proves that nothing of the tree is left.
+    pub emptied: Proof,
+}
+
+/// A confined command, from its start to the proven end of all it started.
+///
+/// Dropping it kills everything inside and waits for that.
+#[derive(Debug)]
+#[must_use]
+pub struct Confined {
+    helper: Child,
+    line: Arc<Line>,
+    reader: Reader,
+    enforcement: Enforcement,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+}
+
+/// The launcher's end of the life line.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) socket: OwnedFd,
+    /// The handle of the PID namespace's init, if there is one.
+    pub(crate) init: Option<OwnedFd>,
+}
+
+/// Ends a confined command from any thread.
+#[derive(Debug, Clone)]
+pub struct Killer {
+    line: Arc<Line>,
+}
+
+impl Killer {
+    /// Sends `SIGTERM` to everything inside. Does nothing after the end.
+    pub fn terminate(&self) {
+        self.line.order(TERMINATE);
+    }
+
+    /// Ends everything inside at once. Does nothing after the end.
+    ///
+    /// The handle means that very process for ever, never one with a reused
+    /// number.
+    pub fn kill(&self) {
+        self.line.order(KILL);
+        if let Some(init) = &self.line.init {
+            // It fails only if the process has ended, which is what is wanted.
+            let _ = pidfd_send_signal(init, Signal::KILL);
+        }
+    }
+}
+
+impl Line {
+    fn order(&self, byte: u8) {
+        // Fails if the other side has ended, or if a thousand orders are
+        // waiting already; either way there is nothing left to say.
+        let _ = rustix::net::send(
+            &self.socket,
+            &[byte],
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        );
+    }
+}
+
+impl Confined {
+    pub(crate) fn new(
+        helper: Child,
+        (stdout, stderr): (Option<OwnedFd>, Option<OwnedFd>),
+        line: Line,
+        reader: Reader,
+        enforcement: Enforcement,
+    ) -> Self {
+        Self {
+            helper,
+            line: Arc::new(line),
+            reader,
+            enforcement,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// What each layer achieved for this command.
+    #[must_use]
+    pub fn enforcement(&self) -> &Enforcement {
+        &self.enforcement
+    }
+
+    /// The read end of the command's standard output; none the second time.
+    pub fn take_stdout(&mut self) -> Option<OwnedFd> {
+        self.stdout.take()
+    }
+
+    /// The read end of the command's standard error; none the second time.
+    pub fn take_stderr(&mut self) -> Option<OwnedFd> {
+        self.stderr.take()
+    }
+
+    /// A handle that ends the command from another thread.
+    #[must_use]
+    pub fn killer(&self) -> Killer {
+        Killer {
+            line: Arc::clone(&self.line),
+        }
+    }
+
+    /// Waits until the command and everything it started have ended.
+    ///
+    /// A daemon does not delay this: it is killed when the command ends. A
+    /// command that fills a pipe which nobody reads does: take the output
+    /// first and read it elsewhere.
+    ///
+    /// # Errors
+    /// Fails if it cannot be proven that nothing is left.
+    pub fn wait(mut self) -> Result<Ended, WaitError> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<Ended, WaitError> {
+        let (mut status, mut emptied) = (None, None);
+        while let Ok(Some(report)) = self.reader.next(self.line.socket.as_fd()) {
+            match report {
+                Report::Exited { status: raw } => status = Some(ExitStatus::from_raw(raw)),
+                Report::Emptied { cpu_ms, proof } => emptied = Some((cpu_ms, proof)),
+                Report::Ready(_) | Report::Started | Report::Failed(_) => {}
+            }
+        }
+        self.helper.wait().map_err(WaitError::Helper)?;
+        if emptied.is_none() && self.init_ended() {
+            // The helper was killed; its init dies of that, and the kernel
+            // reports an init's end only when its namespace is empty.
+            emptied = Some((0, Proof::PidNamespace));
+        }
+        let (cpu_ms, emptied) = emptied.ok_or(WaitError::NotProven)?;
+        let (code, signal) = match status {
+            Some(status) => (status.code(), status.signal()),
+            None => (None, Some(Signal::KILL.as_raw())),
+        };
+        Ok(Ended {
+            code,
+            signal,
+            cpu_ms,
+            emptied,
+        })
+    }
+
+    /// Waits for the init by its handle; false if there is none.
+    fn init_ended(&self) -> bool {
+        let Some(init) = &self.line.init else {
+            return false;
+        };
+        loop {
+            let mut entry = [PollFd::new(init, PollFlags::IN)];
+            match poll(&mut entry, None) {
+                Ok(_) if entry[0].revents().contains(PollFlags::IN) => return true,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        // After `wait` the helper has been reaped, and this does nothing.
+        if let Ok(None) = self.helper.try_wait() {
+            self.killer().kill();
+            drop(self.finish());
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Owns what the stage and the command inherit: nothing but three descriptors.
+//!
+//! Called first of all, before anything else is opened.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::LayerError;
+use crate::sys::process::{Range, close_range, place, take_stdin};
+
+/// Takes the life line off standard input and closes everything else that was inherited.
+pub(crate) fn take_line() -> Result<OwnedFd, LayerError> {
+    let line = take_stdin().map_err(LayerError::step("take the life line"))?;
+    let number =
+        u32::try_from(line.as_raw_fd()).expect("because the kernel gave a valid descriptor");
+    close_range(3, number - 1, Range::Close)
+        .map_err(LayerError::step("close inherited descriptors"))?;
+    close_range(number + 1, u32::MAX, Range::Close)
+        .map_err(LayerError::step("close inherited descriptors"))?;
+    Ok(line)
+}
+
+/// Puts what the launcher passed on standard input; an empty one if it passed nothing.
+pub(crate) fn set_stdin(mut passed: Vec<OwnedFd>) -> Result<(), LayerError> {
+    let input = match passed.pop() {
+        Some(input) => input,
+        None => std::fs::File::open("/dev/null")
+            .map_err(LayerError::step("open the null device"))?
+            .into(),
+    };
+    place(&input, 0).map_err(LayerError::step("set standard input"))
+}
+
+/// Makes sure that the command gets the three standard descriptors only.
+pub(crate) fn seal() -> Result<(), LayerError> {
+    close_range(3, u32::MAX, Range::CloseOnExec).map_err(LayerError::step("seal descriptors"))
+}

@@ -1,0 +1,269 @@
+//! Owns the view: everything read-only, except what the policy makes writable.
+//!
+//! Runs in a mount namespace of its own, after the PID namespace exists (a
+//! fresh procfs shows that one). Sources are opened before anything is
+//! covered, targets are opened without following a single link, and nothing
+//! is created outside private directories.
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount,
+    open_tree,
+};
+
+use super::LayerError;
+use super::plan::{Place, Step, What, plan};
+use crate::enforcement::Status;
+use crate::policy::{Access, Layer, Policy, PolicyError, ViewMode};
+use crate::sys::kernel::{Reach, set_mount_attributes};
+
+/// Whether the namespace that procfs would show is this cage's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processes {
+    Own,
+    Hosts,
+}
+
+/// The status of a view that makes no mounts, if this is one.
+pub(crate) fn unmounted(policy: &Policy) -> Option<Status> {
+    match policy.view.mode {
+        _ if policy.waives(Layer::Mounts) => Some(Status::Waived),
+        ViewMode::InPlace => Some(Status::Absent {
+            reason: "the view is in place: no mounts are made".into(),
+        }),
+        ViewMode::Mounted => None,
+    }
+}
+
+/// Builds the view in this mount namespace.
+pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Status, LayerError> {
+    let steps = plan(policy)?;
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .map_err(LayerError::step("keep mounts private"))?;
+    let sources = steps
+        .iter()
+        .map(open_source)
+        .collect::<Result<Vec<_>, _>>()?;
+    set_mount_attributes(CWD, c"/", Reach::Recursive, read_only())
+        .map_err(LayerError::step("make the host's files read-only"))?;
+    let mut missing = Vec::new();
+    missing.extend(mount_proc(processes)?);
+    let mut made = Vec::new();
+    for (step, source) in steps.iter().zip(sources) {
+        made.push((step, attach(step, source)?));
+    }
+    // After the policy's mounts, so that a hidden /dev gets them too.
+    missing.extend(mount_terminals());
+    // Only now: targets of later mounts had to be made inside.
+    for (step, mount) in &made {
+        if let What::Tmpfs {
+            access: Access::ReadOnly,
+            ..
+        } = step.what
+        {
+            set_mount_attributes(mount, c"", Reach::One, read_only()).map_err(LayerError::step(
+                format!("make `{}` read-only", step.target.display()),
+            ))?;
+        }
+    }
+    Ok(Status::unless(missing))
+}
+
+fn read_only() -> MountAttrFlags {
+    MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID
+}
+
+/// A detached mount of what a step shows.
+fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
+    match &step.what {
+        What::Tmpfs { access, bytes } => {
+            // A hidden directory holds only other mounts' targets. It is not
+            // sticky: in such a directory the kernel refuses to open another
+            // user's device for writing if `O_CREAT` is given, as shells do.
+            let (bytes, mode) = match access {
+                Access::ReadOnly => ((*bytes).max(64 << 10), "755"),
+                Access::ReadWrite => (*bytes, "1777"),
+            };
+            filesystem("tmpfs", &[("size", &bytes.to_string()), ("mode", mode)]).map_err(
+                LayerError::step(format!(
+                    "make a private directory for `{}`",
+                    step.target.display()
+                )),
+            )
+        }
+        What::Bind { source, access } => {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_RECURSIVE;
+            let tree = open_tree(CWD, source.as_path(), flags).map_err(|errno| {
+                PolicyError::BadSource {
+                    path: source.clone().into(),
+                    reason: errno.to_string(),
+                }
+            })?;
+            let attributes = match access {
+                Access::ReadOnly => read_only(),
+                Access::ReadWrite => MountAttrFlags::MOUNT_ATTR_NOSUID,
+            };
+            set_mount_attributes(&tree, c"", Reach::Recursive, attributes)
+                .map_err(LayerError::step(format!("restrict `{}`", source.display())))?;
+            Ok(tree)
+        }
+    }
+}
+
+fn filesystem(kind: &str, options: &[(&str, &str)]) -> rustix::io::Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(context.as_fd(), *key, *value)?;
+    }
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | if kind == "devpts" {
+            MountAttrFlags::empty()
+        } else {
+            MountAttrFlags::MOUNT_ATTR_NODEV
+        };
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+/// Puts a detached mount on its target; the descriptor goes on meaning the mount.
+fn attach(step: &Step, source: OwnedFd) -> Result<OwnedFd, LayerError> {
+    let bad = |reason: String| PolicyError::BadTarget {
+        path: step.target.clone().into(),
+        reason,
+    };
+    if step.place == Place::Private {
+        make_target(&step.target, &source).map_err(|source| bad(source.to_string()))?;
+    }
+    let target = openat2(
+        CWD,
+        step.target.as_path(),
+        OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )
+    .map_err(|errno| bad(errno.to_string()))?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(source.as_fd(), c"", target.as_fd(), c"", flags)
+        .map_err(|errno| bad(errno.to_string()))?;
+    Ok(source)
+}
+
+fn make_target(target: &Path, source: &OwnedFd) -> std::io::Result<()> {
+    if fs::symlink_metadata(target).is_ok() {
+        return Ok(());
+    }
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match FileType::from_raw_mode(fstat(source)?.st_mode) {
+        FileType::Directory => fs::create_dir(target),
+        _ => fs::File::create_new(target).map(drop),
+    }
+}
+
+/// Mounts a procfs that shows this cage only, and whose switches are read-only.
+fn mount_proc(processes: Processes) -> Result<Option<String>, LayerError> {
+    match processes {
+        // The host's procfs stays, read-only as a whole.
+        Processes::Hosts => {
+            return Ok(Some(
+                "a procfs of one's own: the host's processes are visible".into(),
+            ));
+        }
+        Processes::Own => {}
+    }
+    let proc = match filesystem("proc", &[]) {
+        Ok(proc) => proc,
+        Err(errno) => {
+            // Machines that mask parts of their procfs allow no fresh one, and
+            // the old one leads to the host's processes.
+            let mask = filesystem("tmpfs", &[("size", "4096"), ("mode", "555")])
+                .map_err(LayerError::step("mask procfs"))?;
+            set_mount_attributes(&mask, c"", Reach::One, read_only())
+                .map_err(LayerError::step("mask procfs"))?;
+            cover("/proc", &mask)?;
+            return Ok(Some(format!(
+                "procfs: the machine allows no fresh one ({errno})"
+            )));
+        }
+    };
+    cover("/proc", &proc)?;
+    protect_switches(&proc)?;
+    Ok(None)
+}
+
+/// Makes everything in procfs read-only that is not about a process: it speaks
+/// for the whole machine, and its files are the superuser's to write.
+fn protect_switches(proc: &OwnedFd) -> Result<(), LayerError> {
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    for entry in fs::read_dir("/proc")
+        .map_err(LayerError::step("list procfs"))?
+        .flatten()
+    {
+        let name = entry.file_name();
+        let of_process = name.as_bytes().iter().all(u8::is_ascii_digit);
+        let Ok(facts) = entry.metadata() else {
+            continue;
+        };
+        // Links lead to a process or to what is protected already.
+        if of_process || facts.is_symlink() || (facts.is_file() && facts.mode() & 0o222 == 0) {
+            continue;
+        }
+        let what = format!("protect /proc/{}", name.to_string_lossy());
+        let part = open_tree(proc.as_fd(), name.as_os_str(), clone)
+            .map_err(LayerError::step(what.as_str()))?;
+        set_mount_attributes(&part, c"", Reach::One, read_only())
+            .map_err(LayerError::step(what.as_str()))?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(part.as_fd(), c"", proc.as_fd(), name.as_os_str(), flags)
+            .map_err(LayerError::step(what.as_str()))?;
+    }
+    Ok(())
+}
+
+/// Gives the cage its own pseudo-terminals, where the machine has any.
+fn mount_terminals() -> Option<String> {
+    if !Path::new("/dev/pts").is_dir() {
+        return None;
+    }
+    let made = filesystem("devpts", &[("ptmxmode", "0666"), ("mode", "0620")]);
+    let made = made.map_err(LayerError::step("make them")).and_then(|pts| {
+        cover("/dev/pts", &pts)?;
+        if !fs::symlink_metadata("/dev/ptmx").is_ok_and(|entry| !entry.is_symlink()) {
+            return Ok(());
+        }
+        let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let opener = open_tree(CWD, "/dev/pts/ptmx", clone)
+            .map_err(LayerError::step("open their opener"))?;
+        cover("/dev/ptmx", &opener)
+    });
+    made.err()
+        .map(|reason| format!("pseudo-terminals of one's own: {reason}"))
+}
+
+fn cover(target: &str, mount: &OwnedFd) -> Result<(), LayerError> {
+    let path = CString::new(Path::new(target).as_os_str().as_bytes())
+        .expect("because the names are constants");
+    let path: &CStr = &path;
+    move_mount(
+        mount.as_fd(),
+        c"",
+        CWD,
+        path,
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+    )
+    .map_err(LayerError::step(format!("mount on {target}")))
+}

@@ -1,0 +1,193 @@
+//! Owns the namespaces: which are wanted, which there are, and the user map.
+//!
+//! A privileged launcher makes them directly and gets a user namespace of its
+//! own afterwards ([`descend`]), which then owns none of the others: nothing
+//! inside can change a mount, whatever capability it finds. An ordinary user
+//! needs the user namespace first. Each namespace is tried by itself, because
+//! machines forbid them one by one.
+
+use std::collections::BTreeMap;
+
+use caps::{CapSet, Capability};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::UnshareFlags;
+
+use super::LayerError;
+use crate::enforcement::{Status, UidMap};
+use crate::policy::{Layer, Network, Policy};
+use crate::sys::kernel::unshare;
+
+/// What was left behind, and what could not be.
+#[derive(Debug)]
+pub(crate) struct Spaces {
+    made: UnshareFlags,
+    refused: BTreeMap<&'static str, String>,
+    pub(crate) uid_map: UidMap,
+}
+
+impl Spaces {
+    /// Whether the next child is the init of a PID namespace.
+    pub(crate) fn pid(&self) -> bool {
+        self.made.contains(UnshareFlags::NEWPID)
+    }
+
+    /// Whether there is a network namespace.
+    pub(crate) fn net(&self) -> bool {
+        self.made.contains(UnshareFlags::NEWNET)
+    }
+
+    /// Why there is no mount namespace, if there is none.
+    pub(crate) fn no_mounts(&self) -> Option<String> {
+        (!self.made.contains(UnshareFlags::NEWNS)).then(|| self.why("mount"))
+    }
+
+    /// Why there is no namespace of this name.
+    pub(crate) fn why(&self, name: &str) -> String {
+        let reason = self.refused.get(name).or_else(|| self.refused.get("user"));
+        let reason = reason.map_or("it was not asked for", String::as_str);
+        format!("no {name} namespace: {reason}")
+    }
+
+    /// What the layer achieved.
+    pub(crate) fn status(&self, policy: &Policy) -> Status {
+        if policy.waives(Layer::Namespaces) {
+            return Status::Waived;
+        }
+        if !self.pid() {
+            return Status::Absent {
+                reason: self.why("pid"),
+            };
+        }
+        let others = ["ipc", "uts"]
+            .into_iter()
+            .filter(|name| self.refused.contains_key(name));
+        Status::unless(others.map(|name| self.why(name)).collect())
+    }
+}
+
+/// Leaves every namespace that the policy wants left, as far as the machine allows.
+pub(crate) fn apply(policy: &Policy) -> Result<Spaces, LayerError> {
+    let mut spaces = Spaces {
+        made: UnshareFlags::empty(),
+        refused: BTreeMap::new(),
+        uid_map: UidMap::Host,
+    };
+    let wanted = wanted(policy);
+    if wanted.is_empty() {
+        return Ok(spaces);
+    }
+    if !privileged() {
+        if let Err(source) = unshare(UnshareFlags::NEWUSER) {
+            spaces.refused.insert("user", source.to_string());
+            return Ok(spaces);
+        }
+        map_itself()?;
+        spaces.uid_map = UidMap::Itself;
+    }
+    for (name, flag) in wanted {
+        match unshare(flag) {
+            Ok(()) => spaces.made |= flag,
+            Err(source) => {
+                spaces.refused.insert(name, source.to_string());
+            }
+        }
+    }
+    Ok(spaces)
+}
+
+fn wanted(policy: &Policy) -> Vec<(&'static str, UnshareFlags)> {
+    let mut wanted = Vec::new();
+    if !policy.waives(Layer::Namespaces) {
+        wanted.extend([
+            ("pid", UnshareFlags::NEWPID),
+            ("ipc", UnshareFlags::NEWIPC),
+            ("uts", UnshareFlags::NEWUTS),
+        ]);
+    }
+    if policy.mounts_wanted() {
+        wanted.push(("mount", UnshareFlags::NEWNS));
+    }
+    if policy.network == Network::None && !policy.waives(Layer::Network) {
+        wanted.push(("network", UnshareFlags::NEWNET));
+    }
+    wanted
+}
+
+/// Enters a user namespace after everything was made; for privileged launchers.
+///
+/// Returns a hole to report if the machine does not allow it.
+pub(crate) fn descend(spaces: &mut Spaces, policy: &Policy) -> Result<Option<String>, LayerError> {
+    if policy.waives(Layer::Namespaces) || spaces.uid_map == UidMap::Itself || !spaces.pid() {
+        return Ok(None);
+    }
+    // The map is written through procfs. Finding out beforehand that there is
+    // none avoids a namespace in which this user is nobody.
+    let there = std::path::Path::new("/proc/self/uid_map").exists();
+    match if there {
+        unshare(UnshareFlags::NEWUSER)
+    } else {
+        Err(std::io::Error::other("procfs is not there"))
+    } {
+        Ok(()) => {
+            map_itself()?;
+            spaces.uid_map = UidMap::Itself;
+            Ok(None)
+        }
+        Err(source) => Ok(Some(format!(
+            "user ids are the host's: no late user namespace: {source}"
+        ))),
+    }
+}
+
+/// What the layer `network` achieved.
+pub(crate) fn network_status(policy: &Policy, spaces: &Spaces, filtered: bool) -> Status {
+    if policy.waives(Layer::Network) {
+        return Status::Waived;
+    }
+    match policy.network {
+        Network::Open => Status::Absent {
+            reason: "the policy leaves the network open".into(),
+        },
+        Network::None if spaces.net() => Status::Full,
+        Network::None if filtered => Status::Partial {
+            missing: vec![format!(
+                "{}; internet sockets are refused by the system call filter instead",
+                spaces.why("network")
+            )],
+        },
+        Network::None => Status::Absent {
+            reason: spaces.why("network"),
+        },
+    }
+}
+
+fn privileged() -> bool {
+    caps::has_cap(None, CapSet::Effective, Capability::CAP_SYS_ADMIN).unwrap_or(false)
+}
+
+/// Maps this user and this group to themselves.
+fn map_itself() -> Result<(), LayerError> {
+    // The ids inside are "nobody" until the map is written, and the ids
+    // written must be those outside: the auxiliary vector has the latter.
+    let write = |file: &str, text: String| {
+        std::fs::write(format!("/proc/self/{file}"), text)
+            .map_err(LayerError::step(format!("write {file}")))
+    };
+    let (uid, gid) = outside();
+    write("setgroups", "deny".into())?;
+    write("uid_map", format!("{uid} {uid} 1"))?;
+    write("gid_map", format!("{gid} {gid} 1"))
+}
+
+fn outside() -> (u32, u32) {
+    use std::sync::OnceLock;
+    // The stage has one user for its whole life; the first call is made before
+    // any user namespace.
+    static IDS: OnceLock<(u32, u32)> = OnceLock::new();
+    *IDS.get_or_init(|| (geteuid().as_raw(), getegid().as_raw()))
+}
+
+/// Remembers who this is, before a namespace hides it.
+pub(crate) fn remember_ids() {
+    outside();
+}

@@ -1,0 +1,260 @@
+//! Owns the order of mounts: which, where, and what must stay visible.
+//!
+//! Turns a policy into a list of steps. Reads the host's symbolic links and
+//! changes nothing. Two things are added to what the policy lists: a private
+//! `/dev/shm`, and a bind mount for every path with a rule that would
+//! otherwise be hidden (or, if it is writable, read-only).
+
+use std::path::{Path, PathBuf};
+
+use crate::policy::{Access, FileRule, Mount, Policy, PolicyError};
+
+/// What speaks for the whole machine and is never made writable by a rule:
+/// for the superuser its files are doors to the host.
+const MACHINE: [&str; 2] = ["/proc", "/sys"];
+
+/// One mount to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Where, without symbolic links as far as the host decides that.
+    pub(crate) target: PathBuf,
+    pub(crate) what: What,
+    pub(crate) place: Place,
+}
+
+/// What is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum What {
+    Tmpfs { access: Access, bytes: u64 },
+    Bind { source: PathBuf, access: Access },
+}
+
+/// Whether the target may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It lies in a private directory of this view: making it leaves nothing behind.
+    Private,
+    /// It belongs to the host or to the workspace, and must be there.
+    Given,
+}
+
+/// Room for shared memory where the policy says nothing of it.
+const SHARED_MEMORY: &str = "/dev/shm";
+const SHARED_MEMORY_BYTES: u64 = 1 << 30;
+
+struct Wanted {
+    literal: PathBuf,
+    step: Step,
+}
+
+/// The mounts of a policy, in order.
+pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let shared = shared_memory_goes(policy);
+    for (index, mount) in policy.view.mounts.iter().enumerate() {
+        if shared == Some(index) {
+            push_shared_memory(&mut wanted);
+        }
+        refuse_machine(mount)?;
+        let what = match mount {
+            Mount::Tmpfs { access, bytes, .. } => What::Tmpfs {
+                access: *access,
+                bytes: *bytes,
+            },
+            Mount::Bind { source, access, .. } => What::Bind {
+                source: source.0.clone(),
+                access: *access,
+            },
+        };
+        push(&mut wanted, mount.target(), what);
+    }
+    if shared == Some(policy.view.mounts.len()) {
+        push_shared_memory(&mut wanted);
+    }
+    // Shallow first: a rule beneath another refines it.
+    let mut rules: Vec<&FileRule> = policy.files.iter().collect();
+    rules.sort_by_key(|rule| rule.path.components().count());
+    let mut back = vec![Vec::new(); wanted.len()];
+    let mut first = Vec::new();
+    for rule in rules {
+        keep_visible(rule, &wanted, &mut first, &mut back)?;
+    }
+    let mut steps = first;
+    for (wanted, back) in wanted.into_iter().zip(back) {
+        steps.push(wanted.step);
+        steps.extend(back);
+    }
+    Ok(steps)
+}
+
+/// Before which of the policy's mounts the private shared memory goes: after
+/// the last one that covers its place, so that a hidden `/dev` gets it too.
+fn shared_memory_goes(policy: &Policy) -> Option<usize> {
+    let place = Path::new(SHARED_MEMORY);
+    let covers = |mount: &Mount| place.starts_with(mount.target());
+    match policy.view.mounts.iter().rposition(covers) {
+        None => place.is_dir().then_some(0),
+        Some(last) => match &policy.view.mounts[last] {
+            Mount::Tmpfs { target, .. } => (target.as_ref() as &Path != place).then_some(last + 1),
+            // Whoever shows another /dev decides what is in it.
+            Mount::Bind { .. } => None,
+        },
+    }
+}
+
+fn push_shared_memory(wanted: &mut Vec<Wanted>) {
+    let what = What::Tmpfs {
+        access: Access::ReadWrite,
+        bytes: SHARED_MEMORY_BYTES,
+    };
+    push(wanted, Path::new(SHARED_MEMORY), what);
+}
+
+fn push(wanted: &mut Vec<Wanted>, literal: &Path, what: What) {
+    let target = resolve(literal, wanted);
+    let place = match cover(&target, wanted) {
+        Some(index) if matches!(wanted[index].step.what, What::Tmpfs { .. }) => Place::Private,
+        Some(_) | None => Place::Given,
+    };
+    wanted.push(Wanted {
+        literal: literal.to_path_buf(),
+        step: Step {
+            target,
+            what,
+            place,
+        },
+    });
+}
+
+/// The last mount at or above a path: the one whose contents are seen there.
+fn cover(path: &Path, wanted: &[Wanted]) -> Option<usize> {
+    wanted
+        .iter()
+        .rposition(|earlier| path.starts_with(&earlier.step.target))
+}
+
+/// Follows the host's symbolic links, except within what an earlier mount
+/// covers: there the host's links are not seen.
+fn resolve(literal: &Path, wanted: &[Wanted]) -> PathBuf {
+    for earlier in wanted.iter().rev() {
+        if let Ok(rest) = literal.strip_prefix(&earlier.literal) {
+            return join(&earlier.step.target, rest);
+        }
+    }
+    let mut known = literal;
+    loop {
+        if let Ok(real) = known.canonicalize() {
+            let rest = literal
+                .strip_prefix(known)
+                .expect("because it is an ancestor");
+            return join(&real, rest);
+        }
+        match known.parent() {
+            Some(parent) => known = parent,
+            None => return literal.to_path_buf(),
+        }
+    }
+}
+
+/// Joins without a trailing slash, which would make a file's path a directory's.
+fn join(base: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() {
+        base.to_path_buf()
+    } else {
+        base.join(rest)
+    }
+}
+
+/// Adds the mounts that keep the path of a rule present with its rights.
+fn keep_visible(
+    rule: &FileRule,
+    wanted: &[Wanted],
+    first: &mut Vec<Step>,
+    back: &mut [Vec<Step>],
+) -> Result<(), PolicyError> {
+    let access = rule.rights.access();
+    let literal = resolve(&rule.path, wanted);
+    let real = rule.path.canonicalize().ok();
+    let mut places = vec![literal.clone()];
+    places.extend(real.clone().filter(|real| *real != literal));
+    for target in places {
+        let Some(index) = cover(&target, wanted) else {
+            let source = real.clone().ok_or_else(|| PolicyError::MissingRule {
+                path: rule.path.clone(),
+            })?;
+            // A rule for the root itself is about opening, not about the view.
+            let of_files = source.parent().is_some() && !of_machine(&source);
+            if access == Access::ReadWrite && of_files {
+                first.push(Step {
+                    target: source.clone(),
+                    what: What::Bind { source, access },
+                    place: Place::Given,
+                });
+            }
+            continue;
+        };
+        let hides = matches!(wanted[index].step.what, What::Tmpfs { .. })
+            && wanted[index].step.target != target;
+        // A later mount below the path makes the directories above itself.
+        let made_by_another = wanted[index + 1..]
+            .iter()
+            .any(|later| later.step.target.starts_with(&target));
+        if !hides {
+            continue;
+        }
+        match (&real, made_by_another) {
+            (Some(source), _) => back[index].push(Step {
+                target,
+                what: What::Bind {
+                    source: source.clone(),
+                    access,
+                },
+                place: Place::Private,
+            }),
+            (None, true) => {}
+            (None, false) => {
+                return Err(PolicyError::MissingRule {
+                    path: rule.path.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn of_machine(path: &Path) -> bool {
+    MACHINE.iter().any(|machine| path.starts_with(machine))
+}
+
+/// Refuses mounts that would bring the host's procfs back, or cover the cage's.
+fn refuse_machine(mount: &Mount) -> Result<(), PolicyError> {
+    if mount.target().starts_with("/proc") {
+        let reason = "procfs is the cage's own".into();
+        return Err(PolicyError::BadTarget {
+            path: mount.target().clone(),
+            reason,
+        });
+    }
+    let Mount::Bind { source, access, .. } = mount else {
+        return Ok(());
+    };
+    let real = source
+        .canonicalize()
+        .map_err(|error| PolicyError::BadSource {
+            path: source.clone(),
+            reason: error.to_string(),
+        })?;
+    let reason = match access {
+        _ if real.starts_with("/proc") || real.parent().is_none() => {
+            "it contains the host's procfs"
+        }
+        Access::ReadWrite if of_machine(&real) => {
+            "it speaks for the whole machine and stays read-only"
+        }
+        Access::ReadWrite | Access::ReadOnly => return Ok(()),
+    };
+    Err(PolicyError::BadSource {
+        path: source.clone(),
+        reason: reason.into(),
+    })
+}

@@ -1,0 +1,18 @@
+//! Owns what a caller may ask for: the command, the view, the rules, the limits.
+//!
+//! Plain data that survives a round trip through JSON exactly, names that are
+//! not UTF-8 included. It decides nothing and touches no file: whether a path
+//! exists is found out in the stage, where it is opened. Callers build a
+//! [`Policy`]; [`crate::spawn`] checks its shape and sends it to the stage.
+
+mod check;
+mod layer;
+mod path;
+mod shape;
+
+pub use check::PolicyError;
+pub use layer::{Layer, UnknownLayer};
+pub use path::HostPath;
+pub use shape::{
+    Access, Command, FileRule, Limits, Mount, Network, Policy, Rights, View, ViewMode,
+};

@@ -1,0 +1,175 @@
+//! Owns the data of a policy; what is wrong with one is for `check`.
+//!
+//! Unknown keys are refused everywhere, because a misspelt restriction would
+//! otherwise restrict nothing.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+use super::{HostPath, Layer};
+
+/// Everything that decides what a confined command can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// What to execute.
+    pub command: Command,
+    /// What is mounted.
+    pub view: View,
+    /// What Landlock allows; nothing else may be opened.
+    pub files: Vec<FileRule>,
+    /// Whether there is a network.
+    pub network: Network,
+    /// What one process may use up.
+    pub limits: Limits,
+    /// Layers that the caller gave up by name.
+    pub waived: BTreeSet<Layer>,
+    /// Layers that must be in full force, or nothing is started.
+    pub required: BTreeSet<Layer>,
+}
+
+/// The program, its arguments, where it starts and its whole environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// The program and its arguments; a program without a slash is looked for
+    /// in the `PATH` of [`Command::env`], from inside the cage.
+    pub argv: Vec<OsString>,
+    /// The directory it starts in, as seen from inside.
+    pub cwd: HostPath,
+    /// The whole environment; nothing is inherited.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// How the file system looks from inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// Whether mounts are made at all.
+    pub mode: ViewMode,
+    /// The mounts, in the order in which they are made.
+    pub mounts: Vec<Mount>,
+}
+
+/// Whether the command gets a mount namespace of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ViewMode {
+    /// Everything is read-only except what the policy makes writable.
+    Mounted,
+    /// No mounts are made, for machines without mount namespaces.
+    InPlace,
+}
+
+/// One thing to mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Mount {
+    /// Shows a directory or file of the host, with all that is mounted below.
+    Bind {
+        /// What to show.
+        source: HostPath,
+        /// Where to show it.
+        target: HostPath,
+        /// Whether it can be written.
+        access: Access,
+    },
+    /// A private empty directory; read-only, it hides what was there.
+    Tmpfs {
+        /// Where to put it.
+        target: HostPath,
+        /// Whether it can be written.
+        access: Access,
+        /// The most it may hold; must not be zero if it can be written.
+        bytes: u64,
+    },
+}
+
+impl Mount {
+    /// Where this is mounted.
+    #[must_use]
+    pub fn target(&self) -> &HostPath {
+        match self {
+            Self::Bind { target, .. } | Self::Tmpfs { target, .. } => target,
+        }
+    }
+}
+
+/// Whether a mount can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// No change of any kind, attributes included.
+    ReadOnly,
+    /// As the files' own permissions say.
+    ReadWrite,
+}
+
+/// What may be done with a path and everything beneath it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRule {
+    /// The file or directory; it must exist.
+    pub path: HostPath,
+    /// What is allowed.
+    pub rights: Rights,
+}
+
+/// What a rule allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rights {
+    /// Read files, list directories.
+    Read,
+    /// The same, and execute.
+    ReadExecute,
+    /// Read, change, make, remove, rename and link; no device nodes.
+    ReadWrite,
+    /// The same, and execute.
+    ReadWriteExecute,
+    /// Read, write and control a device node, or those in a directory.
+    Device,
+}
+
+impl Rights {
+    /// Whether regular files beneath the path may change.
+    #[must_use]
+    pub fn access(self) -> Access {
+        match self {
+            Self::Read | Self::ReadExecute | Self::Device => Access::ReadOnly,
+            Self::ReadWrite | Self::ReadWriteExecute => Access::ReadWrite,
+        }
+    }
+}
+
+/// Whether there is a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// None at all, not even a loopback to talk to oneself over TCP.
+    None,
+    /// The host's, unfiltered, its abstract sockets kept out where possible.
+    Open,
+}
+
+/// What one process may use up.
+///
+/// These are resource limits of single processes, so the layer is at best
+/// partial: a tree of processes can use a multiple. A limit above the
+/// launcher's own hard limit is lowered to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Address space of one process.
+    pub memory_bytes: Option<u64>,
+    /// Processes of this user (of this cage, in a user namespace of its own).
+    pub processes: Option<u64>,
+    /// Size of one file written.
+    pub file_bytes: Option<u64>,
+    /// Open descriptors of one process.
+    pub open_files: Option<u64>,
+    /// Processor time of one process.
+    pub cpu_seconds: Option<u64>,
+}

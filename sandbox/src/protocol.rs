@@ -1,0 +1,201 @@
+//! Owns the words that launcher and stage exchange over the life line.
+//!
+//! A frame is a length in four bytes and JSON. The launcher sends one
+//! [`Request`], then single bytes ([`TERMINATE`], [`KILL`]); the stage sends
+//! [`Report`]s. Its end of file is a message too: the other side is gone. This
+//! module knows nothing about what the messages cause.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::enforcement::{Enforcement, Proof};
+use crate::policy::{Layer, Policy, PolicyError};
+
+/// Asks for `SIGTERM` to everything inside.
+pub(crate) const TERMINATE: u8 = b'T';
+/// Asks for the end of everything inside.
+pub(crate) const KILL: u8 = b'K';
+
+/// No message is longer; a longer one means that the stream is out of step.
+const LONGEST: usize = 64 << 20;
+
+/// What the stage is to do.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    pub(crate) purpose: Purpose,
+    pub(crate) policy: Policy,
+}
+
+/// Whether a command is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Purpose {
+    /// Confine and execute; too little confinement is a refusal.
+    Run,
+    /// Confine as far as it goes, report, and end.
+    Probe,
+}
+
+/// What the stage tells.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// Every layer is in place.
+    Ready(Enforcement),
+    /// The command was executed.
+    Started,
+    /// Nothing was started.
+    Failed(Failure),
+    /// The command ended with this wait status.
+    Exited { status: i32 },
+    /// Nothing is left.
+    Emptied { cpu_ms: u64, proof: Proof },
+}
+
+/// Why nothing was started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Failure {
+    Policy(PolicyError),
+    Unavailable { layer: Layer, reason: String },
+    Command { errno: i32 },
+    Canary { attempt: String },
+    Step { step: String, reason: String },
+}
+
+/// Why a message did not come through.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProtocolError {
+    #[error("use the life line")]
+    Io(#[from] io::Error),
+    #[error("understand the other side")]
+    Json(#[from] serde_json::Error),
+    #[error("read a message whole")]
+    Cut,
+}
+
+/// Spells a message as a frame.
+pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, ProtocolError> {
+    let mut frame = vec![0; 4];
+    serde_json::to_writer(&mut frame, message)?;
+    let length = u32::try_from(frame.len() - 4).map_err(|_| ProtocolError::Cut)?;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(frame)
+}
+
+/// Sends a message, and descriptors with it.
+pub(crate) fn send<T: Serialize>(
+    line: BorrowedFd<'_>,
+    message: &T,
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), ProtocolError> {
+    send_bytes(line, &encode(message)?, descriptors)
+}
+
+/// Sends frames that are spelt already.
+pub(crate) fn send_bytes(
+    line: BorrowedFd<'_>,
+    mut frame: &[u8],
+    mut descriptors: &[BorrowedFd<'_>],
+) -> Result<(), ProtocolError> {
+    while !frame.is_empty() {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        // Without NOSIGNAL a launcher would die of the death of its helper.
+        match sendmsg(
+            line,
+            &[IoSlice::new(frame)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        ) {
+            Ok(sent) => {
+                frame = &frame[sent..];
+                descriptors = &[];
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(ProtocolError::Io(errno.into())),
+        }
+    }
+    Ok(())
+}
+
+/// Puts frames together from what arrives.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    buffer: Vec<u8>,
+    /// Descriptors that came with the bytes so far.
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+impl Reader {
+    pub(crate) fn new() -> Self {
+        Self {
+            buffer: Vec::new(),
+            descriptors: Vec::new(),
+        }
+    }
+
+    /// The next message; none if the other side is gone.
+    pub(crate) fn next<T: DeserializeOwned>(
+        &mut self,
+        line: BorrowedFd<'_>,
+    ) -> Result<Option<T>, ProtocolError> {
+        loop {
+            if let Some(head) = self.buffer.first_chunk::<4>() {
+                let length = u32::from_le_bytes(*head) as usize;
+                if length > LONGEST {
+                    return Err(ProtocolError::Cut);
+                }
+                if self.buffer.len() >= 4 + length {
+                    let message = serde_json::from_slice(&self.buffer[4..4 + length])?;
+                    self.buffer.drain(..4 + length);
+                    return Ok(Some(message));
+                }
+            }
+            if self.fill(line)? == 0 {
+                return if self.buffer.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(ProtocolError::Cut)
+                };
+            }
+        }
+    }
+
+    fn fill(&mut self, line: BorrowedFd<'_>) -> Result<usize, ProtocolError> {
+        let mut chunk = [0; 16 << 10];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            match recvmsg(
+                line.as_fd(),
+                &mut [IoSliceMut::new(&mut chunk)],
+                &mut control,
+                RecvFlags::CMSG_CLOEXEC,
+            ) {
+                Ok(received) => break received.bytes,
+                Err(rustix::io::Errno::INTR) => {}
+                // A peer that died with unread bytes resets the line; to the
+                // reader that is the same as its end.
+                Err(rustix::io::Errno::CONNRESET) => break 0,
+                Err(errno) => return Err(ProtocolError::Io(errno.into())),
+            }
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        self.buffer.extend_from_slice(&chunk[..received]);
+        Ok(received)
+    }
+}
