@@ -1,5 +1,6 @@
 //! Lets many write-capable coding agents work on one repository at once.
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod git;
 pub mod model;
