@@ -32,6 +32,7 @@
 //! | 5 faces | `cli` | `mcp`, `report` |
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod git;
 pub mod model;
 pub mod workspace;
