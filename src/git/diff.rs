@@ -7,7 +7,7 @@
 
 use git2::Oid;
 
-use super::objects::to_raw;
+use super::objects::{from_raw, to_raw};
 use super::trees::{RawEntry, joined};
 use super::{Configuration, Error, Objects};
 use crate::model::{Change, ChangeKind, ObjectId, PathText, RepoPath, TreeMode};
@@ -21,10 +21,28 @@ pub enum Renames {
     None,
 }
 
-#[derive(Debug)]
-struct Difference {
-    path: RepoPath,
-    change: Change,
+/// One path at which two trees differ, with what stands there in each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeDifference {
+    /// From the root of the trees.
+    pub path: RepoPath,
+    /// What stands there in the first.
+    pub old: Option<(TreeMode, ObjectId)>,
+    /// What stands there in the second.
+    pub new: Option<(TreeMode, ObjectId)>,
+}
+
+impl TreeDifference {
+    fn change(&self) -> Option<(RepoPath, Change)> {
+        let (kind, mode) = kind_of(self.old.as_ref(), self.new.as_ref())?;
+        let change = Change {
+            path: PathText::from(&self.path),
+            kind,
+            from: None,
+            mode,
+        };
+        Some((self.path.clone(), change))
+    }
 }
 
 impl Objects {
@@ -38,14 +56,25 @@ impl Objects {
         tree: &ObjectId,
         renames: Renames,
     ) -> Result<Vec<Change>, Error> {
-        let mut found = Vec::new();
-        self.walk_pair(&[], Some(to_raw(base)?), Some(to_raw(tree)?), &mut found)?;
-        let has = |kind| found.iter().any(|one| one.change.kind == kind);
+        let found: Vec<_> = self.differences(base, tree)?.iter().filter_map(TreeDifference::change).collect();
+        let has = |kind| found.iter().any(|(_, change)| change.kind == kind);
         if renames == Renames::Find && has(ChangeKind::Added) && has(ChangeKind::Deleted) {
             return self.diff_by_git(base, tree);
         }
+        Ok(found.into_iter().map(|(_, change)| change).collect())
+    }
+
+    /// The paths at which two trees differ, renames not paired, sorted by path.
+    ///
+    /// Equal subtrees are not entered: it costs what differs.
+    ///
+    /// # Errors
+    /// A tree is missing or damaged.
+    pub fn differences(&self, base: &ObjectId, tree: &ObjectId) -> Result<Vec<TreeDifference>, Error> {
+        let mut found = Vec::new();
+        self.walk_pair(&[], Some(to_raw(base)?), Some(to_raw(tree)?), &mut found)?;
         found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(found.into_iter().map(|one| one.change).collect())
+        Ok(found)
     }
 
     fn walk_pair(
@@ -53,7 +82,7 @@ impl Objects {
         prefix: &[u8],
         old: Option<Oid>,
         new: Option<Oid>,
-        found: &mut Vec<Difference>,
+        found: &mut Vec<TreeDifference>,
     ) -> Result<(), Error> {
         if old == new {
             return Ok(());
@@ -75,19 +104,13 @@ impl Objects {
             self.walk_pair(&path, subtree(one), subtree(other), found)?;
             let leaf = |entry: Option<&RawEntry>| {
                 let entry = entry.filter(|e| !e.is_tree())?;
-                TreeMode::from_bits(entry.bits).map(|mode| (mode, entry.oid))
+                TreeMode::from_bits(entry.bits).map(|mode| (mode, from_raw(entry.oid)))
             };
-            let Some((kind, mode)) = kind_of(leaf(one), leaf(other)) else {
-                continue;
-            };
-            if let Ok(path) = RepoPath::from_bytes(&path) {
-                let change = Change {
-                    path: PathText::from(&path),
-                    kind,
-                    from: None,
-                    mode,
-                };
-                found.push(Difference { path, change });
+            let (old, new) = (leaf(one), leaf(other));
+            if old != new
+                && let Ok(path) = RepoPath::from_bytes(&path)
+            {
+                found.push(TreeDifference { path, old, new });
             }
         }
         Ok(())
@@ -136,34 +159,34 @@ impl Objects {
                     from: renamed.then(|| String::from_utf8_lossy(first).into_owned()),
                     mode: TreeMode::from_bits(bits),
                 };
-                found.push(Difference { path, change });
+                found.push((path, change));
             }
         }
-        found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(found.into_iter().map(|one| one.change).collect())
+        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(found.into_iter().map(|(_, change)| change).collect())
     }
 }
 
 /// The kind of a difference and the mode now; `None` where nothing differs.
 fn kind_of(
-    old: Option<(TreeMode, Oid)>,
-    new: Option<(TreeMode, Oid)>,
+    old: Option<&(TreeMode, ObjectId)>,
+    new: Option<&(TreeMode, ObjectId)>,
 ) -> Option<(ChangeKind, Option<TreeMode>)> {
     let regular = |mode| matches!(mode, TreeMode::File | TreeMode::Executable);
     match (old, new) {
         (None, None) => None,
-        (None, Some((mode, _))) => Some((ChangeKind::Added, Some(mode))),
+        (None, Some((mode, _))) => Some((ChangeKind::Added, Some(*mode))),
         (Some(_), None) => Some((ChangeKind::Deleted, None)),
         (Some(before), Some(after)) if before == after => None,
         (Some((before, one)), Some((after, other))) => {
-            let kind = if before != after && !(regular(before) && regular(after)) {
+            let kind = if before != after && !(regular(*before) && regular(*after)) {
                 ChangeKind::Type
             } else if one == other {
                 ChangeKind::Mode
             } else {
                 ChangeKind::Modified
             };
-            Some((kind, Some(after)))
+            Some((kind, Some(*after)))
         }
     }
 }

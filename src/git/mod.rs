@@ -25,7 +25,7 @@ mod status;
 mod trees;
 
 pub use command::{Call, Configuration, Git, OLDEST, Version};
-pub use diff::Renames;
+pub use diff::{Renames, TreeDifference};
 pub use error::{Error, is_disk};
 pub use objects::Objects;
 pub use registration::{RegisteredHead, Registration};
