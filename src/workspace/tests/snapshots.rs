@@ -388,7 +388,9 @@ fn a_linked_worktree_and_borrowed_objects_serve_as_parent() {
             OsStr::new(" M f\n"),
             OsStr::new(&*String::from_utf8_lossy(&output.stdout))
         );
-        fixture.git_in(&workspace.tree, &["commit", "-qam", "inside"]);
+        let id = ["-c", "user.name=x", "-c", "user.email=x@y"];
+        let commit = [&id[..], &["commit", "-qam", "inside"]].concat();
+        fixture.git_in(&workspace.tree, &commit);
         workspace
             .backend()
             .dispose(&dir)
