@@ -173,10 +173,10 @@ impl Error {
 /// Whether an answer of the file system means that it takes no more bytes.
 #[must_use]
 pub fn is_disk(source: &io::Error) -> bool {
-    match source.kind() {
+    matches!(
+        source.kind(),
         io::ErrorKind::StorageFull
-        | io::ErrorKind::QuotaExceeded
-        | io::ErrorKind::ReadOnlyFilesystem => true,
-        _ => false,
-    }
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::ReadOnlyFilesystem
+    )
 }

@@ -22,6 +22,8 @@ mod registration;
 mod repository;
 mod rules;
 mod status;
+#[cfg(test)]
+mod tests;
 mod trees;
 
 pub use command::{Call, Configuration, Git, OLDEST, Version};

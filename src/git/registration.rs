@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Error, Repository};
+use super::{Configuration, Error, Repository};
 use crate::model::{AgentId, ObjectId};
 
 /// The first word of the lock's reason marks an entry as ours.
@@ -60,11 +60,9 @@ impl Registration {
             .prefix("entry-")
             .tempdir_in(&ours)
             .map_err(Error::file("make a directory in", &ours))?;
-        let RegisteredHead::Detached(oid) = head;
         let mut gitdir = worktree.join(".git").into_os_string().into_vec();
         gitdir.push(b'\n');
         for (name, bytes) in [
-            ("HEAD", format!("{oid}\n").into_bytes()),
             ("commondir", b"../..\n".to_vec()),
             ("gitdir", gitdir),
             ("locked", format!("{MARK}agent {agent}\n").into_bytes()),
@@ -72,6 +70,7 @@ impl Registration {
             let path = made.path().join(name);
             fs::write(&path, bytes).map_err(Error::file("write", &path))?;
         }
+        write_head(repo, made.path(), head)?;
         fs::rename(made.path(), &entry).map_err(Error::file("make", &entry))?;
         // The directory has moved; there is nothing left to take away.
         drop(made.keep());
@@ -148,6 +147,28 @@ impl Registration {
         found.sort();
         Ok(found)
     }
+}
+
+/// Writes the HEAD of an entry in the form of the repository's ref storage.
+fn write_head(repo: &Repository, entry: &Path, head: &RegisteredHead) -> Result<(), Error> {
+    let RegisteredHead::Detached(oid) = head;
+    let path = entry.join("HEAD");
+    if !repo.common_dir().join("reftable").is_dir() {
+        return fs::write(&path, format!("{oid}\n")).map_err(Error::file("write", &path));
+    }
+    // With reftables the file is a mark only, and each worktree has a table
+    // of its own. The entry is still ours alone, and its `commondir` leads to
+    // the repository from here too, so git can write it.
+    fs::write(&path, "ref: refs/heads/.invalid\n").map_err(Error::file("write", &path))?;
+    for name in ["refs", "reftable"] {
+        let path = entry.join(name);
+        fs::create_dir(&path).map_err(Error::file("make", &path))?;
+    }
+    repo.git()
+        .at(entry, Configuration::Hermetic)
+        .args(["update-ref", "--no-deref", "HEAD", oid.as_str()])
+        .output()?;
+    Ok(())
 }
 
 fn is_there(path: &Path) -> bool {

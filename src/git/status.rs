@@ -35,6 +35,8 @@ pub enum StatusEntry {
         path: Vec<u8>,
         /// Its mode and object in the index; `None` when it is not there.
         index: Option<(TreeMode, ObjectId)>,
+        /// Whether its removal is staged.
+        removed: bool,
         /// Set where it is a submodule.
         submodule: Option<SubmoduleState>,
     },
@@ -180,7 +182,7 @@ fn parse(output: &[u8]) -> Result<Status, Error> {
 /// Reads `XY sub mH mI mW hH hI path`.
 fn tracked(record: &[u8]) -> Result<StatusEntry, Error> {
     let fields: Vec<&[u8]> = record.splitn(8, |b| *b == b' ').collect();
-    let [_, sub, _, mode, _, _, oid, path] = fields[..] else {
+    let [states, sub, _, mode, _, _, oid, path] = fields[..] else {
         return Err(malformed("git status"));
     };
     let text = |bytes| std::str::from_utf8(bytes).map_err(|_| malformed("git status"));
@@ -193,6 +195,7 @@ fn tracked(record: &[u8]) -> Result<StatusEntry, Error> {
     Ok(StatusEntry::Tracked {
         path: path.to_vec(),
         index: TreeMode::from_bits(bits).map(|mode| (mode, oid)),
+        removed: states.first() == Some(&b'D'),
         submodule,
     })
 }

@@ -151,11 +151,12 @@ impl Look {
                 StatusEntry::Tracked {
                     path,
                     index,
+                    removed,
                     submodule,
                 } => {
                     let Some(path) = plain(path) else { continue };
                     let hint = Hint {
-                        unstaged: index.is_none(),
+                        unstaged: *removed,
                         index: index.clone(),
                         submodule: *submodule,
                         ..Hint::default()

@@ -346,10 +346,11 @@ fn a_linked_worktree_and_borrowed_objects_serve_as_parent() {
         &linked.display().to_string(),
     ]);
     let clone = fixture.state.join("clone");
-    let (from, to) = (
-        fixture.top.display().to_string(),
-        clone.display().to_string(),
-    );
+    let lender = Fixture::unborn();
+    lender.write("f", "1\n");
+    lender.commit("one");
+    let from = lender.top.display().to_string();
+    let to = clone.display().to_string();
     fixture.git(&["clone", "-q", "--shared", &from, &to]);
     for top in [linked, clone] {
         std::fs::write(top.join("f"), "2\n").expect("because it is ours");
@@ -387,7 +388,9 @@ fn a_linked_worktree_and_borrowed_objects_serve_as_parent() {
             OsStr::new(" M f\n"),
             OsStr::new(&*String::from_utf8_lossy(&output.stdout))
         );
-        fixture.git_in(&workspace.tree, &["commit", "-qam", "inside"]);
+        let id = ["-c", "user.name=x", "-c", "user.email=x@y"];
+        let commit = [&id[..], &["commit", "-qam", "inside"]].concat();
+        fixture.git_in(&workspace.tree, &commit);
         workspace
             .backend()
             .dispose(&dir)
