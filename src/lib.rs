@@ -2,4 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod git;
+pub mod integration;
 pub mod model;
+pub mod store;

@@ -4,6 +4,7 @@
 //! on what; the source is kept, never repeated.
 
 use std::io;
+use std::path::PathBuf;
 
 use super::Version;
 
@@ -48,5 +49,29 @@ pub enum Error {
         code: Option<i32>,
         /// What it said.
         stderr: String,
+    },
+    /// A file of the private merge space could not be used.
+    #[error("{action} {}, in the merge space", path.display())]
+    MergeSpace {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A synthetic commit could not be written.
+    #[error("write a commit into the merge space {}", path.display())]
+    MergeCommit {
+        /// The space.
+        path: PathBuf,
+        /// Why not.
+        source: Box<git2::Error>,
+    },
+    /// A merge was answered in a form that is not the documented one.
+    #[error("read the answer of `git merge-tree`: {what}")]
+    MergeAnswer {
+        /// What is wrong with it.
+        what: &'static str,
     },
 }
