@@ -34,5 +34,7 @@
 
 pub mod config;
 pub mod git;
+pub mod integration;
 pub mod model;
+pub mod store;
 pub mod workspace;

@@ -126,9 +126,59 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A file of the private merge space could not be used.
+    #[error("{action} {}, in the merge space", path.display())]
+    MergeSpace {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A synthetic commit could not be written.
+    #[error("write a commit into the merge space {}", path.display())]
+    MergeCommit {
+        /// The space.
+        path: PathBuf,
+        /// Why not.
+        source: Box<git2::Error>,
+    },
+    /// A merge was answered in a form that is not the documented one.
+    #[error("read the answer of `git merge-tree`: {what}")]
+    MergeAnswer {
+        /// What is wrong with it.
+        what: &'static str,
+    },
 }
 
 impl Error {
+    /// Whether the request was wrong, rather than the machine or the repository.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Missing { .. }
+            | Self::UnknownVersion { .. }
+            | Self::TooOld { .. }
+            | Self::NotARepository { .. }
+            | Self::Bare { .. }
+            | Self::UnsafeOwner { .. }
+            | Self::Format { .. }
+            | Self::Revision { .. } => true,
+            Self::NotStarted { .. }
+            | Self::Failed { .. }
+            | Self::Object { .. }
+            | Self::Malformed { .. }
+            | Self::Contradiction { .. }
+            | Self::RefMoved { .. }
+            | Self::ForeignRegistration { .. }
+            | Self::File { .. }
+            | Self::MergeSpace { .. }
+            | Self::MergeCommit { .. }
+            | Self::MergeAnswer { .. } => false,
+        }
+    }
+
     /// Wraps what the file system answered about `path`.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
@@ -143,7 +193,9 @@ impl Error {
     #[must_use]
     pub fn is_disk(&self) -> bool {
         match self {
-            Self::File { source, .. } | Self::NotStarted { source, .. } => is_disk(source),
+            Self::File { source, .. }
+            | Self::NotStarted { source, .. }
+            | Self::MergeSpace { source, .. } => is_disk(source),
             Self::Object { source, .. } => {
                 // libgit2 hands out no error number, only what the C library
                 // calls it; the text is the C locale's, which it always uses.
@@ -165,7 +217,9 @@ impl Error {
             | Self::Malformed { .. }
             | Self::Contradiction { .. }
             | Self::RefMoved { .. }
-            | Self::ForeignRegistration { .. } => false,
+            | Self::ForeignRegistration { .. }
+            | Self::MergeCommit { .. }
+            | Self::MergeAnswer { .. } => false,
         }
     }
 }

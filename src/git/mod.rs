@@ -9,6 +9,7 @@
 //! - `objects`, `trees`, `diff`: blobs, commits, trees and what differs
 //! - `refs`, `registration`: what the repository is told of us
 //! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
+//! - `merge`: the three-way merge of trees; `merge_answer` reads its answer
 //!
 //! To add an operation: a file named for it, on [`Git::at`] with an explicit
 //! git directory, or on `git2` opened without discovery.
@@ -16,6 +17,8 @@
 mod command;
 mod diff;
 mod error;
+mod merge;
+mod merge_answer;
 mod objects;
 mod refs;
 mod registration;
@@ -29,6 +32,10 @@ mod trees;
 pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};
 pub use error::{Error, is_disk};
+pub use merge::{
+    Favour, MergeSpace, OURS, ObjectFormat, Style, THEIRS, TreeMerge, Trees, Versions,
+};
+pub use merge_answer::{Message, Stage};
 pub use objects::Objects;
 pub use registration::{RegisteredHead, Registration};
 pub use repository::Repository;

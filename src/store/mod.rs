@@ -1,0 +1,32 @@
+//! The door to durable files.
+//!
+//! Owns where the program keeps its state, how a file is replaced, how intent
+//! is journalled, how a live process is told from a dead one, and the one way
+//! to reach files beneath a directory. It decides nothing about what is
+//! stored. Clean-up, integration, the tools and the executor call it.
+//!
+//! - `layout`: the state directory and the paths in it
+//! - `lease`: locks that the kernel drops with their process
+//! - `journal`: checksummed lines, read back as the longest valid prefix
+//! - `replace`: a whole file, before or after, never between
+//! - `root` and `place`: a tree behind a handle, no link ever followed
+//!
+//! To add a kind of durable file: its path in `layout`, its form where it is
+//! used, its writing through `replace` or `journal`.
+
+mod error;
+mod journal;
+mod layout;
+mod lease;
+mod place;
+mod places;
+mod replace;
+mod root;
+
+pub use error::Error;
+pub use journal::{Journal, Sync, read as read_journal};
+pub use layout::StateDir;
+pub use lease::{Lease, Lock};
+pub use place::{Place, Step};
+pub use replace::{read_json, replace_file, replace_json, sync_directory};
+pub use root::{Kind, Root, Stat};
