@@ -147,9 +147,10 @@ impl Objects {
             if read == 0 {
                 return Ok(None);
             }
+            // The writer's own error says nothing; what libgit2 noted does.
             writer
                 .write_all(&chunk[..read])
-                .map_err(Error::file("write the content of", shown))?;
+                .map_err(|_| written(git2::Error::last_error(-1)))?;
             left -= read as u64;
         }
         let oid = writer.finalize().map_err(written)?;

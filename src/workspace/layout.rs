@@ -183,15 +183,16 @@ pub(super) fn view(repo: &Repository, basis: &Basis, dir: &Path) -> View {
     let mounts = match basis.mounted {
         false => Vec::new(),
         true => vec![
-            ViewMount {
-                source: layout.tree(),
-                target: repo.top().to_owned(),
-                access,
-            },
+            // First: the mount over the repository hides where it comes from.
             ViewMount {
                 source: repo.objects_dir().to_owned(),
                 target: layout.objects(),
                 access: ViewAccess::ReadOnly,
+            },
+            ViewMount {
+                source: layout.tree(),
+                target: repo.top().to_owned(),
+                access,
             },
         ],
     };

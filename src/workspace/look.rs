@@ -302,6 +302,8 @@ impl Reader<'_> {
         let Some(mut open) = open.map_err(file("read", &shown))? else {
             return Ok(Self::missing(path, hint));
         };
+        // Asked of the open file: another may stand at the path by now.
+        let metadata = open.metadata().map_err(file("read", &shown))?;
         let oid = objects.write_blob_from(&mut open, &shown)?;
         let mut finding = Finding::put(path, self.mode(&metadata, hint), oid);
         let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);

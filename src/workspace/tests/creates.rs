@@ -128,12 +128,12 @@ fn the_view_mounts_the_copy_at_the_repositorys_own_path() {
             .expect("because the disk takes it");
         let view = &workspace.view;
         assert_eq!(view.root, repo.top());
-        assert_eq!(view.mounts[0].source, dir.join("tree"));
-        assert_eq!(view.mounts[0].target, repo.top());
-        assert_eq!(view.mounts[0].access, access);
-        assert_eq!(view.mounts[1].source, repo.objects_dir());
-        assert_eq!(view.mounts[1].target, dir.join("objects"));
-        assert_eq!(view.mounts[1].access, ViewAccess::ReadOnly);
+        assert_eq!(view.mounts[1].source, dir.join("tree"));
+        assert_eq!(view.mounts[1].target, repo.top());
+        assert_eq!(view.mounts[1].access, access);
+        assert_eq!(view.mounts[0].source, repo.objects_dir());
+        assert_eq!(view.mounts[0].target, dir.join("objects"));
+        assert_eq!(view.mounts[0].access, ViewAccess::ReadOnly);
         assert_eq!(
             view.writable.iter().any(|path| path == repo.top()),
             writer == Access::Writer

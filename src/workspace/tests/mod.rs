@@ -4,4 +4,5 @@ mod captures;
 mod creates;
 mod fixture;
 mod lifetime;
+mod random;
 mod snapshots;
