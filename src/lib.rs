@@ -32,6 +32,8 @@
 //! | 5 faces | `cli` | `mcp`, `report` |
 #![forbid(unsafe_code)]
 
+pub mod admission;
+pub mod budget;
 pub mod config;
 pub mod git;
 pub mod integration;
