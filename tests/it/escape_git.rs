@@ -3,7 +3,7 @@
 //! Owns: git's own files of the parent cannot be changed, and nothing that an
 //! agent plants in its copy is ever executed by a git that runs outside.
 
-use crate::support::{TestEnv, shown};
+use crate::support::{TestEnv, only_below, shown};
 
 /// Runs one script with `MARK` naming a file of the host that only code which
 /// ran outside can make, lets plain git look at the parent afterwards, and
@@ -15,8 +15,9 @@ fn plant(script: &str) {
         repo.expect_unchanged();
         let mark = env.outside().join("mark");
         let script = format!(
-            "MARK='{}'; REPO='{}'\nprintf '#!/bin/sh\\ntouch %s\\n' \"$MARK\" > evil; \
+            "{}; MARK='{}'; REPO='{}'\nprintf '#!/bin/sh\\ntouch %s\\n' \"$MARK\" > evil; \
              chmod +x evil; EVIL=$PWD/evil\n{script}\nexit 0",
+            only_below(&env),
             shown(&mark),
             shown(repo.root()),
         );
@@ -38,7 +39,7 @@ fn plant(script: &str) {
 fn configuration_hooks_refs_and_index_of_the_parent_stay() {
     plant(
         "for g in \"$REPO/.git\" \"$(git rev-parse --git-common-dir)\" \
-         \"$(git rev-parse --git-dir)\"; do echo '[core] hooksPath = /tmp' >> \"$g/config\"; \
+         \"$(git rev-parse --git-dir)\"; do test -n \"$g\" || continue; echo '[core] hooksPath = /tmp' >> \"$g/config\"; \
          mkdir -p \"$g/hooks\"; cp evil \"$g/hooks/post-checkout\"; cp evil \"$g/hooks/pre-commit\"; \
          echo broken > \"$g/index\"; echo broken > \"$g/HEAD\"; echo broken > \"$g/refs/heads/main\"; \
          echo /tmp > \"$g/objects/info/alternates\"; rm -rf \"$g/refs\" \"$g/objects\"; done",
@@ -53,12 +54,12 @@ fn objects_of_the_parent_stay() {
         repo.write("loose.txt", "loose\n");
         repo.commit_all("loose");
         repo.expect_unchanged();
-        let run = repo.agent(
-            "o=$(git rev-parse --git-path objects); cat \"$o/info/alternates\"; \
+        let script = only_below(&env)
+            + "; o=$(git rev-parse --git-path objects); cat \"$o/info/alternates\"; \
              for d in \"$o\" $(cat \"$o/info/alternates\"); do \
              find \"$d\" -type f | while read -r f; do chmod u+w \"$f\"; echo x > \"$f\"; \
-             rm -f \"$f\"; done; done; git gc -q --prune=now; git prune; exit 0",
-        );
+             rm -f \"$f\"; done; done; git gc -q --prune=now; git prune; exit 0";
+        let run = repo.agent(&script);
         assert!([0, 5].contains(&run.code), "{}", run.stderr);
         repo.git(["fsck", "--strict"]);
         repo.git(["cat-file", "-e", "HEAD~1:a.txt"]);

@@ -1,13 +1,15 @@
 //! Attempts to reach processes and the network, and to outlive the run.
 //!
 //! Owns signals, sockets, tracing and descendants; judged by whether the
-//! victim lives, whether anybody connected, and by the leak oracle.
+//! victim lives, whether anybody connected, and by the leak oracle. Signals go
+//! to the test's own victims; one to everybody only where there is a process
+//! namespace of the agent's own, because without it that would be the machine.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use crate::support::{Running, Signal, TestEnv, only_agent, processes_of, shown};
+use crate::support::{Running, Signal, TestEnv, only_agent, only_apart, processes_of, shown};
 
 /// A process of the same person that does nothing until it is told.
 fn victim(env: &TestEnv) -> Running {
@@ -26,7 +28,7 @@ fn no_process_outside_can_be_signalled() {
             "--",
             "sh",
             "-c",
-            "echo ready; read victim; read launcher; kill -9 $victim $launcher $PPID; \
+            "echo ready; read victim; read launcher; kill -9 $victim $launcher; \
              kill -s STOP $launcher; echo done > done.txt; exit 0",
         ]);
         run.wait_for("ready");
@@ -47,7 +49,10 @@ fn a_signal_to_everybody_reaches_the_agent_alone() {
         let repo = env.repo();
         let mut victim = victim(&env);
         let record = repo
-            .agent("echo kept > n.txt; sleep 1000 & kill -9 -1; kill -9 $$")
+            .agent(&format!(
+                "{}; echo kept > n.txt; sleep 1000 & kill -9 -1; kill -9 $$",
+                only_apart("pid")
+            ))
             .expect_code(1)
             .json();
 

@@ -33,6 +33,13 @@ fn a_run_prints_exactly_one_document_of_the_contract() {
         record["cleanup"],
         serde_json::json!({"complete": true, "left": []})
     );
+}
+
+#[test]
+fn an_agent_in_the_record_has_every_member_of_the_contract() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let record = repo.agent("echo new > n.txt").expect_code(0).json();
     let agent = only_agent(&record);
     for member in [
         "id",

@@ -7,18 +7,21 @@
 //! contract: names, exit codes and JSON.
 //!
 //! - `env`: the directories and who acts in them
+//! - `fence`: what keeps an attempt to escape from harming the machine
 //! - `repo`: a repository in any state
 //! - `run`: the program in the foreground and in the background
 //! - `print`: a fingerprint of directories, to prove that nothing moved
 //! - `oracle`: what may not be left when a test ends
 
 mod env;
+mod fence;
 mod oracle;
 mod print;
 mod repo;
 mod run;
 
 pub(crate) use env::TestEnv;
+pub(crate) use fence::{only_apart, only_below};
 pub(crate) use oracle::processes_of;
 pub(crate) use print::TreePrint;
 pub(crate) use repo::Repo;

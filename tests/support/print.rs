@@ -145,7 +145,7 @@ fn note(root: &Path, path: &Path, times: Times, print: &mut BTreeMap<PathBuf, St
     if times == Times::Counted {
         let (uid, gid) = (metadata.uid(), metadata.gid());
         let (seconds, nanoseconds) = (metadata.mtime(), metadata.mtime_nsec());
-        what += &format!(" {uid}:{gid} {seconds}.{nanoseconds:09}");
+        what = format!("{what} {uid}:{gid} {seconds}.{nanoseconds:09}");
     }
     let relative = path
         .strip_prefix(root)
