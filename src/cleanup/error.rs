@@ -1,0 +1,28 @@
+//! What can go wrong while a footprint is kept.
+//!
+//! A failing undo is not an error but a [`crate::model::LeftOver`]: the rest
+//! is still undone, and the report names what stayed.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::{store, workspace};
+
+/// The footprint could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its journal could not be written or read.
+    #[error("keep the journal of the run")]
+    Journal(#[from] store::Error),
+    /// A directory could not be deleted whole.
+    #[error("empty a directory of ours")]
+    Workspace(#[from] workspace::Error),
+    /// A directory could not be moved away.
+    #[error("remove `{path}`")]
+    Remove {
+        /// Which directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
