@@ -85,6 +85,18 @@ impl DeadlineSpec {
     }
 }
 
+/// Reads an age: a duration, or zero with a unit.
+///
+/// # Errors
+/// As [`parse_duration`], but zero is fine: everything is older than that.
+pub fn parse_age(key: &str, text: &str) -> Result<Duration, ValueError> {
+    const ZEROS: [&str; 5] = ["0d", "0h", "0m", "0s", "0ms"];
+    if ZEROS.contains(&text) {
+        return Ok(Duration::ZERO);
+    }
+    parse_duration(key, text)
+}
+
 /// Reads a duration: whole numbers with the units `d`, `h`, `m`, `s` and `ms`,
 /// the larger first and none twice.
 ///

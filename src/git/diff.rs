@@ -56,7 +56,11 @@ impl Objects {
         tree: &ObjectId,
         renames: Renames,
     ) -> Result<Vec<Change>, Error> {
-        let found: Vec<_> = self.differences(base, tree)?.iter().filter_map(TreeDifference::change).collect();
+        let found: Vec<_> = self
+            .differences(base, tree)?
+            .iter()
+            .filter_map(TreeDifference::change)
+            .collect();
         let has = |kind| found.iter().any(|(_, change)| change.kind == kind);
         if renames == Renames::Find && has(ChangeKind::Added) && has(ChangeKind::Deleted) {
             return self.diff_by_git(base, tree);
@@ -70,7 +74,11 @@ impl Objects {
     ///
     /// # Errors
     /// A tree is missing or damaged.
-    pub fn differences(&self, base: &ObjectId, tree: &ObjectId) -> Result<Vec<TreeDifference>, Error> {
+    pub fn differences(
+        &self,
+        base: &ObjectId,
+        tree: &ObjectId,
+    ) -> Result<Vec<TreeDifference>, Error> {
         let mut found = Vec::new();
         self.walk_pair(&[], Some(to_raw(base)?), Some(to_raw(tree)?), &mut found)?;
         found.sort_unstable_by(|a, b| a.path.cmp(&b.path));

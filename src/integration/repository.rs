@@ -18,32 +18,58 @@ impl ObjectStore for Objects {
 
     fn entry(&self, tree: &ObjectId, path: &RepoPath) -> Result<Option<Entry>, ObjectError> {
         let found = Objects::entry(self, tree, path)?;
-        Ok(found.map(|entry| Entry { mode: entry.mode, oid: entry.oid }))
+        Ok(found.map(|entry| Entry {
+            mode: entry.mode,
+            oid: entry.oid,
+        }))
     }
 
     fn entries(&self, tree: &ObjectId) -> Result<Vec<(RepoPath, Entry)>, ObjectError> {
         let found = Objects::entries(self, tree)?.into_iter();
-        Ok(found.map(|entry| (entry.path, Entry { mode: entry.mode, oid: entry.oid })).collect())
+        Ok(found
+            .map(|entry| {
+                (
+                    entry.path,
+                    Entry {
+                        mode: entry.mode,
+                        oid: entry.oid,
+                    },
+                )
+            })
+            .collect())
     }
 
     fn differences(&self, old: &ObjectId, new: &ObjectId) -> Result<Vec<Difference>, ObjectError> {
         let entry = |(mode, oid)| Entry { mode, oid };
         let found = Objects::differences(self, old, new)?.into_iter();
         Ok(found
-            .map(|one| Difference { path: one.path, old: one.old.map(entry), new: one.new.map(entry) })
+            .map(|one| Difference {
+                path: one.path,
+                old: one.old.map(entry),
+                new: one.new.map(entry),
+            })
             .collect())
     }
 
     fn renamed_to(&self, old: &ObjectId, new: &ObjectId) -> Result<Vec<RepoPath>, ObjectError> {
-        let renamed = self.diff(old, new, Renames::Find)?.into_iter().filter(|change| change.kind == ChangeKind::Renamed);
-        renamed.map(|change| change.path.to_path().map_err(ObjectError::from)).collect()
+        let renamed = self
+            .diff(old, new, Renames::Find)?
+            .into_iter()
+            .filter(|change| change.kind == ChangeKind::Renamed);
+        renamed
+            .map(|change| change.path.to_path().map_err(ObjectError::from))
+            .collect()
     }
 
     fn edit_tree(&self, tree: &ObjectId, edits: &[Edit]) -> Result<ObjectId, ObjectError> {
         let edits: Vec<TreeEdit> = edits
             .iter()
             .map(|edit| match edit {
-                Edit::Put { path, entry } => TreeEdit::Put { path: path.clone(), mode: entry.mode, oid: entry.oid.clone() },
+                Edit::Put { path, entry } => TreeEdit::Put {
+                    path: path.clone(),
+                    mode: entry.mode,
+                    oid: entry.oid.clone(),
+                },
                 Edit::Remove { path } => TreeEdit::Remove { path: path.clone() },
             })
             .collect();

@@ -145,6 +145,9 @@ pub struct Integration {
     pub conflicts: Vec<Conflict>,
     /// What a person should look at.
     pub warnings: Vec<Warning>,
+    /// The merge with its conflicts marked, for a resolver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked: Option<ObjectId>,
 }
 
 impl Integration {
@@ -162,6 +165,7 @@ impl Integration {
             held_for: Vec::new(),
             conflicts: Vec::new(),
             warnings: Vec::new(),
+            marked: None,
         }
     }
 }

@@ -22,8 +22,13 @@ use crate::git::Registration;
 /// that depth costs neither descriptors nor stack.
 const DEEPEST: usize = 64;
 
-/// Unregisters an agent and removes its directory.
-pub(super) fn dispose(dir: &Path) -> Result<(), Error> {
+/// Unregisters an agent and removes its directory, whichever backend made it.
+///
+/// One that is not there is fine.
+///
+/// # Errors
+/// Something could not be removed; a second call goes on.
+pub fn dispose(dir: &Path) -> Result<(), Error> {
     if dir.symlink_metadata().is_err() {
         return Ok(());
     }

@@ -41,7 +41,7 @@ mod walk;
 pub use backend::{
     Access, Backend, BackendEntry, BackendKind, Capture, Ground, Harvest, Order, Workspace, choose,
 };
-pub use dispose::remove_beneath;
+pub use dispose::{dispose, remove_beneath};
 pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::reopen;
