@@ -1,0 +1,226 @@
+//! Opens and closes the record of an agent, and sums up a run.
+//!
+//! Owns the words for how an agent ended and the exit code that a set of
+//! endings makes. Pure: it looks at records only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::pipeline::Halt;
+use super::run::{Run, Seat};
+use crate::model::{
+    AgentLedger, AgentRecord, AgentState, CleanupReport, EventKind, ExitCode, ExitStatus,
+    FailurePolicy, Integrate, Integration, IntegrationStatus, Label, OnConflict, Outcome,
+    ResultRecord, RunRecord, Times,
+};
+use crate::process::{Ended, StopReason};
+use crate::workspace::Capture;
+
+/// The record of an agent that nobody has looked at yet.
+pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
+    let task = &seat.task;
+    AgentRecord {
+        id: seat.agent.clone(),
+        name: task.name.clone(),
+        role: task.contract.role.clone(),
+        parent: None,
+        depth: 0,
+        label_in: Label::User,
+        label_out: task.contract.trust_out,
+        state: AgentState::Requested,
+        outcome: None,
+        reason: None,
+        refusal: None,
+        exit: ExitStatus::default(),
+        command: task
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        task: Some(task.brief.task.clone()).filter(|text| !text.is_empty()),
+        contract: Some(task.contract.clone()),
+        workspace: None,
+        base: None,
+        result: ResultRecord::default(),
+        changes: Vec::new(),
+        ignored: Vec::new(),
+        integration: Integration::not_requested(),
+        enforcement: BTreeMap::new(),
+        enforcement_missing: BTreeMap::new(),
+        guarantees: BTreeMap::new(),
+        denials: Vec::new(),
+        denials_complete: false,
+        ledger: AgentLedger::default(),
+        times: Times {
+            requested_at: Some(now.to_owned()),
+            ..Times::default()
+        },
+        model: Vec::new(),
+    }
+}
+
+/// How an agent ended, from how its command did.
+pub(super) fn outcome(ended: &Ended) -> (Outcome, Option<String>) {
+    match (ended.stopped, ended.exit.code, ended.exit.signal) {
+        (Some(StopReason::Deadline), _, _) => {
+            (Outcome::TimedOut, Some("the deadline passed".to_owned()))
+        }
+        (Some(StopReason::Cancelled), _, _) => (Outcome::Cancelled, Some("cancelled".to_owned())),
+        (None, Some(0), _) => (Outcome::Succeeded, None),
+        (None, Some(code), _) => (
+            Outcome::Failed,
+            Some(format!("the command ended with exit code {code}")),
+        ),
+        (None, None, Some(signal)) => (
+            Outcome::Crashed,
+            Some(format!("signal {signal} ended the command")),
+        ),
+        (None, None, None) => (
+            Outcome::Unknown,
+            Some("how the command ended is not known".to_owned()),
+        ),
+    }
+}
+
+/// Writes down what was captured.
+pub(super) fn note_capture(agent: &mut AgentRecord, capture: &Capture, reference: Option<String>) {
+    agent.result.tree = Some(capture.changes.tree.clone());
+    agent.result.reference = reference;
+    agent.changes = capture.changes.changes.clone();
+    agent.ignored = capture.changes.ignored.clone();
+    agent.integration.warnings = capture.changes.warnings.clone();
+}
+
+/// Writes down how a result was integrated; the warnings of the capture stay.
+pub(super) fn note_integration(agent: &mut AgentRecord, integration: Integration) {
+    let mut warnings = std::mem::take(&mut agent.integration.warnings);
+    for warning in &integration.warnings {
+        if !warnings.contains(warning) {
+            warnings.push(warning.clone());
+        }
+    }
+    agent.integration = Integration {
+        warnings,
+        ..integration
+    };
+}
+
+impl Run {
+    /// Closes the record of one agent; the flow's last step on every path.
+    pub(super) fn record(&self, seat: &Seat, halted: Option<Halt>, left: CleanupReport) {
+        let now = self.site.clock.now().to_string();
+        let refused = matches!(halted, Some(Halt::Refused(_)));
+        self.amend(seat, |agent| {
+            match halted {
+                None => {}
+                Some(Halt::Refused(refusal)) => {
+                    agent.outcome = Some(Outcome::Refused);
+                    agent.reason = Some(refusal.to_string());
+                    agent.refusal = Some(refusal);
+                }
+                Some(Halt::Cancelled) => {
+                    agent.outcome = Some(Outcome::Cancelled);
+                    agent.reason = Some("cancelled before it started".to_owned());
+                }
+                Some(Halt::Failed(error)) => {
+                    self.note_fault(error.exit_code());
+                    let text = match error.hint() {
+                        Some(hint) => format!("{error}; {hint}"),
+                        None => error.to_string(),
+                    };
+                    if agent.outcome.is_none() {
+                        agent.outcome = Some(Outcome::SpawnFailed);
+                    }
+                    agent.reason = Some(text);
+                }
+            }
+            agent.times.ended_at.get_or_insert(now);
+        });
+        let state = match (refused, left.complete) {
+            (true, _) => AgentState::Refused,
+            (false, true) => AgentState::Cleaned,
+            (false, false) => AgentState::Quarantined,
+        };
+        self.enter(seat, state);
+        let (landed, failed) = {
+            let record = self
+                .record
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let agent = &record.agents[seat.at];
+            let landed = matches!(
+                agent.integration.status,
+                IntegrationStatus::Landed | IntegrationStatus::NoChange
+            ) && agent.outcome == Some(Outcome::Succeeded);
+            (landed, agent.outcome != Some(Outcome::Succeeded))
+        };
+        self.save_record();
+        self.schedule.decide(seat.at, landed);
+        if failed && seat.task.contract.on_failure == FailurePolicy::FailRun {
+            self.cancel_siblings();
+        }
+    }
+
+    /// Tells how an agent's command ended.
+    pub(super) fn note_ended(&self, seat: &Seat, ended: &Ended) {
+        let now = self.site.clock.now();
+        let (outcome, reason) = outcome(ended);
+        self.amend(seat, |agent| {
+            agent.outcome = Some(outcome);
+            agent.reason = reason;
+            agent.exit = ended.exit;
+            agent.times.ended_at = Some(now.to_string());
+            let started = agent
+                .times
+                .started_at
+                .as_ref()
+                .and_then(|text| text.parse::<jiff::Timestamp>().ok());
+            agent.times.running_ms = started
+                .and_then(|started| u64::try_from(now.duration_since(started).as_millis()).ok());
+            agent.ledger.wall_ms = agent.times.running_ms;
+            agent.ledger.cpu_ms = Some(ended.cpu_ms);
+            agent.ledger.metered_by = Some("launcher".to_owned());
+        });
+        self.bus.agent(
+            &seat.agent,
+            &seat.task.name,
+            EventKind::Ended {
+                outcome,
+                code: ended.exit.code,
+                signal: ended.exit.signal,
+            },
+        );
+    }
+}
+
+/// What a run's agents make the program end with.
+pub(super) fn exit_code(record: &RunRecord, seats: &[Arc<Seat>]) -> ExitCode {
+    let mut worst = ExitCode::Success;
+    for (agent, seat) in record.agents.iter().zip(seats) {
+        worst = worst.worst(agent_code(agent, seat));
+    }
+    worst
+}
+
+fn agent_code(agent: &AgentRecord, seat: &Seat) -> ExitCode {
+    let ignored = seat.task.contract.on_failure == FailurePolicy::Ignore;
+    let by_outcome = match agent.outcome {
+        Some(Outcome::Succeeded) => ExitCode::Success,
+        Some(Outcome::Failed | Outcome::Crashed) if ignored => ExitCode::Success,
+        Some(Outcome::Failed | Outcome::Crashed) => ExitCode::Failed,
+        Some(Outcome::Partial | Outcome::Cancelled | Outcome::TimedOut) => ExitCode::Partial,
+        Some(Outcome::Refused) => ExitCode::Refused,
+        // The fault itself was noted with the code that it calls for.
+        Some(Outcome::SpawnFailed) => ExitCode::Success,
+        Some(Outcome::Unknown) | None => ExitCode::Internal,
+    };
+    let asked = seat.task.integrate == Integrate::Auto;
+    let held = agent.integration.status == IntegrationStatus::Held && asked;
+    let marked =
+        seat.task.on_conflict == OnConflict::Markers && !agent.integration.conflicts.is_empty();
+    if held || marked {
+        by_outcome.worst(ExitCode::Held)
+    } else {
+        by_outcome
+    }
+}

@@ -1,0 +1,113 @@
+//! A run's place in the state directory: its directory, lease and footprint.
+//!
+//! Owns how such a place is taken, so that nobody mistakes one that is just
+//! being made for one that a dead launcher left. A fleet is one errand, and
+//! so is an `apply`: whatever acquires something acquires it through one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{Error, Stage};
+use super::recover;
+use super::site::Site;
+use crate::cleanup::{self, Footprint, RepositoryPlace, Step};
+use crate::git::Repository;
+use crate::model::{Base, RunId};
+use crate::store::{Lease, Lock};
+use crate::workspace::{self, Snapshot};
+
+/// A place of its own, answered for by this process.
+#[derive(Debug)]
+pub(super) struct Errand {
+    pub(super) id: RunId,
+    pub(super) directory: PathBuf,
+    pub(super) footprint: Arc<Footprint>,
+    // Last: it is given up after everything above.
+    _lease: Lease,
+}
+
+impl Errand {
+    /// Takes a place for a new run on a repository.
+    pub(super) fn begin(site: &Site, repo: &Repository) -> Result<Self, Error> {
+        let id = Site::new_run_id();
+        let directory = site.state.run_dir(&id);
+        Self::acquire(site, repo, &id, &directory).inspect_err(|_| {
+            // Nothing but this directory can have been made yet.
+            drop(fs::remove_dir_all(&directory));
+        })
+    }
+
+    fn acquire(
+        site: &Site,
+        repo: &Repository,
+        id: &RunId,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        let opening = |error: std::io::Error| Error::at(Stage::Opening, error);
+        fs::create_dir_all(site.state.runs_dir()).map_err(opening)?;
+        let lease = {
+            let _starting = Lock::wait(&site.state.starting_lock(), &mut || false)
+                .map_err(|error| Error::at(Stage::Opening, error))?;
+            // It must not exist: this is what proves the id unique.
+            fs::create_dir(directory).map_err(opening)?;
+            Lease::take(&directory.join("lease"))
+                .map_err(|error| Error::at(Stage::Opening, error))?
+        };
+        let place = RepositoryPlace {
+            top: repo.top().as_os_str().to_owned(),
+            common_dir: repo.common_dir().as_os_str().to_owned(),
+        };
+        let footprint = Footprint::start(directory, id, place)
+            .map_err(|error| Error::at(Stage::Opening, error))?;
+        Ok(Self {
+            id: id.clone(),
+            directory: directory.to_owned(),
+            footprint: Arc::new(footprint),
+            _lease: lease,
+        })
+    }
+
+    /// A directory for files that nobody misses, made on first use.
+    pub(super) fn scratch(&self, name: &str) -> Result<PathBuf, Error> {
+        let scratch = self.directory.join("scratch").join(name);
+        fs::create_dir_all(&scratch).map_err(|error| Error::at(Stage::Opening, error))?;
+        Ok(scratch)
+    }
+
+    /// Takes a snapshot and pins it under a ref of the run.
+    pub(super) fn pinned_snapshot(
+        &self,
+        repo: &Repository,
+        base: &Base,
+        name: &str,
+    ) -> Result<Snapshot, Error> {
+        let scratch = self.scratch(name)?;
+        let taking = |error| Error::at(Stage::Snapshot, error);
+        let snapshot = workspace::snapshot(repo, base, &scratch).map_err(taking)?;
+        let reference = format!("refs/cofferdam/{}/{name}", self.id);
+        let step = Step::BaseRef {
+            name: reference.clone(),
+            commit: snapshot.commit.clone(),
+        };
+        self.footprint
+            .intend(step)
+            .map_err(|error| Error::at(Stage::Snapshot, error))?;
+        repo.create_ref(&reference, &snapshot.commit)
+            .map_err(|error| Error::at(Stage::Snapshot, error))?;
+        Ok(snapshot)
+    }
+
+    /// Gives everything back, for an errand that came to nothing. What cannot
+    /// be given back is told and left to the next command.
+    pub(super) fn abandon(&self, site: &Site, repo: &Repository) {
+        let settled = recover::settle_open(site, repo, &self.footprint, &self.id);
+        if !settled.report.complete {
+            tracing::error!(left = ?settled.report.left, "clean-up is incomplete; the next command tries again");
+            return;
+        }
+        if let Err(error) = cleanup::discard_directory(&self.directory, &site.state.trash_dir()) {
+            tracing::error!(%error, "clean-up is incomplete; the next command tries again");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The flow, and the library's entry point.
+//!
+//! Owns the pipeline that joins the rooms, the state of a run and what later
+//! commands decide about its results. It holds no mechanism of its own: each
+//! step is a call into one room. It never prints.
+//!
+//! ```text
+//! request ─▶ admission ─▶ workspace ─▶ confinement ─▶ process ─▶ capture ─▶ integration ─▶ clean-up ─▶ record
+//! ```
+//!
+//! - `pipeline`: that line, for one agent
+//! - `run`: what the agents of one run share · `steps`: the steps they take ·
+//!   `close`: how their records are closed
+//! - `errand`: a run's place in the state directory, with its lease
+//! - `schedule`: who waits for whom
+//! - `land`: the way of one result into the parent's tree
+//! - `verify`: the check of a merged tree, in a cage of its own
+//! - `site`: the machine and its repository, opened once
+//! - `recover`: what dead runs left
+//! - `decide`: `apply`, `discard` and `gc`
+//! - `book`: the records on disk
+//!
+//! To add a step to the flow: a method in `run`, one line in `pipeline`, and,
+//! if it acquires something, a step in `cleanup`.
+
+mod book;
+mod close;
+mod decide;
+mod errand;
+mod error;
+mod events;
+mod land;
+mod pipeline;
+mod recover;
+mod run;
+mod schedule;
+mod site;
+mod steps;
+mod verify;
+
+pub use book::{Book, FoundAgent};
+pub use decide::{ApplyOrder, Decided, Reclaimed};
+pub use error::{Error, Stage};
+pub use events::{Listener, Silent};
+pub use recover::Recovered;
+pub use run::Control;
+pub use site::{Executor, Options};

@@ -1,0 +1,54 @@
+//! The pipeline: one agent, from request to record.
+//!
+//! Reads as the line that the whole program is built around. Each step
+//! consumes what the step before returned; a step that halts the flow leaves
+//! through the same end as success does. No mechanism lives here.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::run::{Run, Seat};
+use crate::model::Refusal;
+
+/// Why the flow of one agent ended before its end.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// A gate said no; nothing was started.
+    Refused(Refusal),
+    /// The run was cancelled before the agent started.
+    Cancelled,
+    /// A step could not be done.
+    Failed(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Refusal> for Halt {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Takes one agent through the flow and closes its record, whatever happens.
+pub(super) async fn agent(run: Arc<Run>, seat: Arc<Seat>) {
+    let ended = flow(&run, &seat).await;
+    let left = run.clean_up(&seat).await;
+    run.record(&seat, ended.err(), left);
+}
+
+async fn flow(run: &Arc<Run>, seat: &Arc<Seat>) -> Result<(), Halt> {
+    let base = run.base(seat).await?;
+    let admitted = run.admit(seat)?;
+    let mut live = run.live_place(seat, admitted).await?;
+    let workspace = run.make_workspace(seat, &base).await?;
+    let policy = run.confine(seat, &live, &workspace)?;
+    let ended = run.execute(seat, &mut live, policy).await?;
+    let captured = run.capture(seat, workspace).await?;
+    drop(live);
+    run.integrate(seat, &base, &ended, captured).await?;
+    Ok(())
+}

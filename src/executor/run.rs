@@ -1,0 +1,280 @@
+//! What the agents of one run share, from its lease to its record.
+//!
+//! Owns the run's directory, footprint, registry and record, its beginning
+//! and its end. The steps that an agent takes are in `steps`; how its record
+//! is closed is in `close`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use super::errand::Errand;
+use super::error::{Error, Stage};
+use super::events::{Bus, Listener};
+use super::recover;
+use super::schedule::Schedule;
+use super::site::{Site, blocking};
+use crate::admission::Registry;
+use crate::audit::Trail;
+use crate::git::Repository;
+use crate::model::{
+    AgentId, AgentRecord, AgentState, BaseRecord, CleanupReport, EventKind, ExitCode, LeftOver,
+    RunId, RunLedger, RunRecord, RunRequest, TaskRequest, ViewMode,
+};
+use crate::workspace::Snapshot;
+
+/// How a caller ends a run early.
+#[derive(Debug, Clone, Default)]
+pub struct Control {
+    /// Cancel it: agents are asked to end, then killed; their work is kept.
+    pub cancel: CancellationToken,
+    /// Kill at once instead of waiting for the grace period.
+    pub kill: CancellationToken,
+}
+
+/// One agent of a run: what was asked, and its place in the record.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) at: usize,
+    pub(super) agent: AgentId,
+    pub(super) task: TaskRequest,
+    /// The agent's own token; the run's cancels it too.
+    pub(super) cancel: CancellationToken,
+}
+
+/// A snapshot that agents start from, pinned under a ref while they work.
+#[derive(Debug)]
+pub(super) struct StartingPoint {
+    pub(super) snapshot: Snapshot,
+}
+
+/// One run.
+pub(super) struct Run {
+    pub(super) site: Arc<Site>,
+    pub(super) repo: Repository,
+    pub(super) request: RunRequest,
+    pub(super) control: Control,
+    pub(super) registry: Registry,
+    pub(super) schedule: Schedule,
+    pub(super) bus: Bus,
+    pub(super) mode: ViewMode,
+    pub(super) first_base: Arc<StartingPoint>,
+    pub(super) record: Mutex<RunRecord>,
+    seats: Vec<Arc<Seat>>,
+    fault: Mutex<ExitCode>,
+    // Last, so that its lease is given up after everything above: the lease
+    // says that somebody still answers for this run.
+    pub(super) errand: Arc<Errand>,
+}
+
+impl Run {
+    /// Takes the lease, the snapshot and a first look at the machine.
+    pub(super) async fn begin(
+        site: Arc<Site>,
+        repo: Repository,
+        request: RunRequest,
+        control: Control,
+        listener: Arc<dyn Listener>,
+    ) -> Result<Arc<Self>, Error> {
+        let (errand, snapshot, mode) = open_ground(&site, &repo, &request).await?;
+        let id = errand.id.clone();
+        let trail = Trail::open(&site.state.audit_path())
+            .map_err(|error| Error::at(Stage::Record, anyhow::Error::new(error)))?;
+        let bus = Bus::new(id.clone(), site.clock.clone(), trail, listener);
+        let seats = seats(&request, &control);
+        let names: Vec<_> = request
+            .tasks
+            .iter()
+            .map(|task| (task.name.as_str(), task.after.as_slice()))
+            .collect();
+        let schedule = Schedule::new(&names, request.order);
+        let record = first_record(&id, &repo, &snapshot, (&seats, &site));
+        let run = Self {
+            registry: Registry::new(request.limits, site.clock.clone()),
+            repo,
+            request,
+            control,
+            schedule,
+            bus,
+            mode,
+            first_base: Arc::new(StartingPoint { snapshot }),
+            record: Mutex::new(record),
+            seats,
+            fault: Mutex::new(ExitCode::Success),
+            errand: Arc::new(errand),
+            site,
+        };
+        run.save_record();
+        run.bus.run(EventKind::RunStarted {
+            tree: run.first_base.snapshot.tree.to_string(),
+            agents: run.seats.len(),
+        });
+        Ok(Arc::new(run))
+    }
+
+    /// The agents of the run, as they were asked for.
+    pub(super) fn seats(&self) -> Vec<Arc<Seat>> {
+        self.seats.clone()
+    }
+
+    /// Cancels every agent of the run.
+    pub(super) fn cancel_siblings(&self) {
+        self.registry.cancel_all();
+        for seat in &self.seats {
+            seat.cancel.cancel();
+        }
+    }
+
+    /// Notes a fault of the program itself or of its clean-up.
+    pub(super) fn note_fault(&self, code: ExitCode) {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        *fault = fault.worst(code);
+    }
+
+    /// Changes an agent's record.
+    pub(super) fn amend(&self, seat: &Seat, change: impl FnOnce(&mut AgentRecord)) {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut record.agents[seat.at]);
+    }
+
+    /// Moves an agent on to another state, and says so.
+    pub(super) fn enter(&self, seat: &Seat, state: AgentState) {
+        self.amend(seat, |agent| agent.state = state);
+        self.bus
+            .agent(&seat.agent, &seat.task.name, EventKind::State { state });
+    }
+
+    /// Writes the record as it stands, so that a later start finds it should
+    /// this process die. A failure to do so is told and does not end the run.
+    pub(super) fn save_record(&self) {
+        let record = self
+            .record
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Err(error) = self.site.book().save(&record) {
+            tracing::error!(%error, "the record of the run could not be written");
+        }
+    }
+
+    /// The ref under which an agent's work is pinned.
+    pub(super) fn result_ref(&self, agent: &AgentId) -> String {
+        format!("refs/cofferdam/{}/{agent}", self.errand.id)
+    }
+
+    /// Ends the run: settles what is open, closes the record, gives up the lease.
+    pub(super) async fn end(self: Arc<Self>) -> Result<RunRecord, Error> {
+        let run = self.clone();
+        let settled = blocking(move || {
+            recover::settle_open(&run.site, &run.repo, &run.errand.footprint, &run.errand.id)
+        })
+        .await?;
+        let mut record = self
+            .record
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        recover::note_salvaged(&mut record, &settled);
+        record.cleanup = settled.report;
+        let mut code = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        code = code.worst(super::close::exit_code(&record, &self.seats));
+        if self.control.cancel.is_cancelled() && code == ExitCode::Success {
+            code = ExitCode::Partial;
+        }
+        let site = self.site.clone();
+        if record.cleanup.complete {
+            if let Err(error) =
+                crate::cleanup::discard_directory(&self.errand.directory, &site.state.trash_dir())
+            {
+                record.cleanup.absorb(CleanupReport {
+                    complete: false,
+                    left: vec![LeftOver {
+                        what: self.errand.directory.to_string_lossy().into_owned(),
+                        why: error.to_string(),
+                    }],
+                });
+            }
+        }
+        if !record.cleanup.complete {
+            code = code.worst(ExitCode::Cleanup);
+        }
+        record.exit_code = code.number();
+        site.book().save(&record)?;
+        self.bus.run(EventKind::RunEnded {
+            exit_code: record.exit_code,
+        });
+        Ok(record)
+    }
+}
+
+fn seats(request: &RunRequest, control: &Control) -> Vec<Arc<Seat>> {
+    let seat = |(at, task): (usize, &TaskRequest)| {
+        Arc::new(Seat {
+            at,
+            agent: Site::new_agent_id(),
+            task: task.clone(),
+            cancel: control.cancel.child_token(),
+        })
+    };
+    request.tasks.iter().enumerate().map(seat).collect()
+}
+
+fn first_record(
+    id: &RunId,
+    repo: &Repository,
+    snapshot: &Snapshot,
+    (seats, site): (&[Arc<Seat>], &Site),
+) -> RunRecord {
+    let now = site.clock.now().to_string();
+    RunRecord {
+        schema: RunRecord::SCHEMA.to_owned(),
+        run: id.clone(),
+        repo: repo.top().to_string_lossy().into_owned(),
+        common_dir: repo.common_dir().to_string_lossy().into_owned(),
+        exit_code: 0,
+        base: BaseRecord {
+            head: snapshot.head.clone(),
+            tree: snapshot.tree.clone(),
+            dirty: snapshot.dirty,
+        },
+        agents: seats
+            .iter()
+            .map(|seat| super::close::first_agent_record(seat, &now))
+            .collect(),
+        ledger: RunLedger::default(),
+        cleanup: CleanupReport::clean(),
+    }
+}
+
+/// Takes a place, the snapshot and a look at the machine.
+///
+/// The look at the machine takes as long as the snapshot's own wait for git,
+/// so it costs nothing beside it.
+async fn open_ground(
+    site: &Arc<Site>,
+    repo: &Repository,
+    request: &RunRequest,
+) -> Result<(Errand, Snapshot, ViewMode), Error> {
+    let helper = site.helper.clone();
+    let probe = blocking(move || cofferdam_sandbox::probe(&helper));
+    let (site_, repo_, base) = (site.clone(), repo.clone(), request.base.clone());
+    let ground = blocking(move || -> Result<_, Error> {
+        let errand = Errand::begin(&site_, &repo_)?;
+        match errand.pinned_snapshot(&repo_, &base, "base") {
+            Ok(snapshot) => Ok((errand, snapshot)),
+            Err(error) => {
+                errand.abandon(&site_, &repo_);
+                Err(error)
+            }
+        }
+    });
+    let (probed, ground) = tokio::join!(probe, ground);
+    let (errand, snapshot) = ground??;
+    match probed? {
+        Ok(found) => Ok((errand, snapshot, super::steps::view_mode(&found))),
+        Err(error) => {
+            errand.abandon(site, repo);
+            Err(Error::at(Stage::Confinement, error))
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! The steps that one agent takes, each a call into one room.
+//!
+//! Owns how the pieces of a request reach a room and how what came back
+//! reaches the record. Blocking rooms are called off the executor's threads.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cofferdam_sandbox::{Enforcement, Input, Layer, Policy, Status};
+
+use super::error::{Error, Stage};
+use super::land::{self, LandOrder};
+use super::pipeline::Halt;
+use super::run::{Run, Seat, StartingPoint};
+use super::schedule::NotLanded;
+use super::site::blocking;
+use crate::admission::{Admitted, Ask, Live, NotLive};
+use crate::cleanup::{CAPTURED, INIT, STARTED, Step};
+use crate::confinement;
+use crate::model::{
+    AgentState, Approve, Base, CleanupReport, EventKind, ExitCode, Gate, HeldFor, Integrate,
+    Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode, ViewMode,
+};
+use crate::process::{Ended, LineSink, OutputLog, Stream, Supervision, supervise};
+use crate::workspace::{self, Capture, Harvest, Workspace};
+
+/// Between the request to end and the kill.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Whether this machine lets the helper mount.
+pub(super) fn view_mode(found: &Enforcement) -> ViewMode {
+    match found.layers.get(&Layer::Mounts) {
+        Some(Status::Full | Status::Partial { .. }) => ViewMode::Mounted,
+        Some(Status::Absent { .. } | Status::Waived) | None => ViewMode::InPlace,
+    }
+}
+
+impl Run {
+    /// What the agent starts from, once the tasks that it follows have landed.
+    pub(super) async fn base(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+    ) -> Result<Arc<StartingPoint>, Halt> {
+        if !self.schedule.follows(seat.at) {
+            return Ok(self.first_base.clone());
+        }
+        match self.schedule.prerequisites(seat.at, &seat.cancel).await {
+            Ok(()) => {}
+            Err(_) if seat.cancel.is_cancelled() => return Err(Halt::Cancelled),
+            Err(NotLanded(earlier)) => return Err(Halt::Refused(self.not_landed(seat, earlier))),
+        }
+        let (run, agent) = (self.clone(), seat.agent.clone());
+        let snapshot = blocking(move || {
+            run.errand
+                .pinned_snapshot(&run.repo, &Base::Worktree, &format!("base-{agent}"))
+        })
+        .await??;
+        Ok(Arc::new(StartingPoint { snapshot }))
+    }
+
+    fn not_landed(&self, seat: &Seat, earlier: usize) -> Refusal {
+        let name = &self.request.tasks[earlier].name;
+        Refusal {
+            gate: Gate::After,
+            have: format!(
+                "`{}` follows `{name}`, which has not landed",
+                seat.task.name
+            ),
+            limit: "a task starts once every task that it follows has landed".to_owned(),
+            setting: "after".to_owned(),
+            advice: format!(
+                "see `cofferdam show` on `{name}`, apply its result and run this task again"
+            ),
+        }
+    }
+
+    /// The gates, and the reservation that they make.
+    pub(super) fn admit(self: &Arc<Self>, seat: &Arc<Seat>) -> Result<Admitted, Halt> {
+        let ask = Ask {
+            id: seat.agent.clone(),
+            parent: None,
+            contract: &seat.task.contract,
+            deadline: seat.task.deadline,
+        };
+        let admitted = self.registry.admit(ask).map_err(|refusal| {
+            self.bus.agent(
+                &seat.agent,
+                &seat.task.name,
+                EventKind::Refused {
+                    refusal: refusal.clone(),
+                },
+            );
+            Halt::Refused(refusal)
+        })?;
+        self.amend(seat, |agent| agent.depth = admitted.depth());
+        let contract = serde_json::to_value(&seat.task.contract)
+            .expect("because a contract holds only text, numbers and lists");
+        self.bus.agent(
+            &seat.agent,
+            &seat.task.name,
+            EventKind::Admitted {
+                role: seat.task.contract.role.clone(),
+                depth: admitted.depth(),
+                contract,
+            },
+        );
+        self.enter(seat, AgentState::Queued);
+        Ok(admitted)
+    }
+
+    /// Waits for a place among the running ones.
+    pub(super) async fn live_place(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        admitted: Admitted,
+    ) -> Result<Live, Halt> {
+        let queued = self.site.clock.now();
+        let live = match admitted.live_place(&seat.cancel).await {
+            Ok(live) => live,
+            Err(NotLive::Cancelled) => return Err(Halt::Cancelled),
+            Err(NotLive::Refused(refusal)) => return Err(Halt::Refused(refusal)),
+        };
+        let waited = self.site.clock.now().duration_since(queued).as_millis();
+        self.amend(seat, |agent| {
+            agent.times.queued_ms = u64::try_from(waited).ok()
+        });
+        self.enter(seat, AgentState::Starting);
+        Ok(live)
+    }
+
+    fn agent_directory(&self, seat: &Seat) -> PathBuf {
+        self.errand
+            .directory
+            .join("agents")
+            .join(seat.agent.as_str())
+    }
+
+    fn workspace_step(&self, seat: &Seat) -> Step {
+        Step::Workspace {
+            agent: seat.agent.clone(),
+            result_ref: self.result_ref(&seat.agent),
+        }
+    }
+
+    /// A workspace that holds exactly what the snapshot holds.
+    pub(super) async fn make_workspace(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        base: &Arc<StartingPoint>,
+    ) -> Result<Workspace, Halt> {
+        let (run, seat_, base_) = (self.clone(), seat.clone(), base.clone());
+        let (workspace, backend) = blocking(move || -> Result<_, Error> {
+            let (run, seat, base) = (run, seat_, base_);
+            let making = |error: workspace::Error| Error::at(Stage::Workspace, error);
+            let ground = workspace::Ground {
+                repo: &run.repo,
+                state: &run.errand.directory,
+                mode: run.mode,
+            };
+            let (backend, reason) =
+                workspace::choose(run.request.workspace, &ground).map_err(making)?;
+            let directory = run.agent_directory(&seat);
+            run.errand
+                .footprint
+                .intend(run.workspace_step(&seat))
+                .map_err(|error| Error::at(Stage::Workspace, error))?;
+            fs::create_dir_all(&directory).map_err(|error| Error::at(Stage::Workspace, error))?;
+            let order = workspace::Order {
+                repo: &run.repo,
+                snapshot: &base.snapshot,
+                agent: &seat.agent,
+                dir: &directory,
+                mode: run.mode,
+                carry: &seat.task.carry,
+                writer: if seat.task.contract.is_writer() {
+                    workspace::Access::Writer
+                } else {
+                    workspace::Access::Reader
+                },
+            };
+            let workspace = backend.create(&order).map_err(making)?;
+            Ok((workspace, reason))
+        })
+        .await??;
+        self.amend(seat, |agent| {
+            agent.workspace = Some(backend);
+            agent.base = Some(base.snapshot.commit.clone());
+        });
+        Ok(workspace)
+    }
+
+    /// The policy of the cage.
+    pub(super) fn confine(
+        &self,
+        seat: &Seat,
+        live: &Live,
+        workspace: &Workspace,
+    ) -> Result<Policy, Halt> {
+        let input = confinement::Input {
+            contract: &seat.task.contract,
+            view: &workspace.view,
+            command: &seat.task.command,
+            start: self.start_directory(workspace),
+            environment: &self.site.environment,
+            extra: &seat.task.env,
+            identity: confinement::Identity {
+                run: &self.errand.id,
+                agent: &seat.agent,
+                name: &seat.task.name,
+                depth: live.admitted().depth(),
+                deadline: live.admitted().deadline(),
+                brief: &seat.task.brief,
+            },
+            limits: seat.task.limits,
+            waived: &self.request.allow_degraded,
+        };
+        confinement::policy(&input)
+            .map_err(|error| Halt::Failed(Error::at(Stage::Confinement, error)))
+    }
+
+    /// The caller's directory inside the copy; the top where the copy has no
+    /// such directory.
+    fn start_directory(&self, workspace: &Workspace) -> PathBuf {
+        let below = self
+            .request
+            .cwd
+            .strip_prefix(self.repo.top())
+            .map(PathBuf::from)
+            .unwrap_or_default();
+        if workspace.tree.join(&below).is_dir() {
+            workspace.view.root.join(below)
+        } else {
+            workspace.view.root.clone()
+        }
+    }
+
+    /// Runs the command in its cage until the cage is proven empty.
+    pub(super) async fn execute(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        live: &mut Live,
+        policy: Policy,
+    ) -> Result<Ended, Halt> {
+        let input = match self.request.stdin {
+            StdinMode::Null => Input::Null,
+            StdinMode::Pass => Input::Inherit,
+        };
+        let marker = self.agent_directory(seat).join(STARTED);
+        fs::write(&marker, b"").map_err(|error| Error::at(Stage::Process, error))?;
+        let confined = self
+            .site
+            .spawner
+            .spawn(policy, input)
+            .await
+            .map_err(|error| Error::at(Stage::Process, anyhow::Error::new(error)))?
+            .map_err(|error| {
+                // A refused spawn has executed nothing, so there is no work.
+                drop(fs::remove_file(&marker));
+                Error::at(Stage::Confinement, error)
+            })?;
+        live.started();
+        self.note_enforcement(seat, confined.enforcement());
+        self.note_init(seat, &confined)?;
+        let started = self.site.clock.now().to_string();
+        self.amend(seat, |agent| agent.times.started_at = Some(started));
+        self.enter(seat, AgentState::Running);
+        self.save_record();
+        let watch = Supervision {
+            deadline: live.admitted().deadline(),
+            cancel: seat.cancel.clone(),
+            kill: self.control.kill.clone(),
+            grace: GRACE,
+            clock: self.site.clock.clone(),
+        };
+        let sink = Arc::new(NamedLines {
+            name: seat.task.name.clone(),
+            listener: self.bus.listener(),
+        });
+        let ended = supervise(confined, &watch, sink, self.output_log(seat))
+            .await
+            .map_err(|error| Error::at(Stage::Process, error))?;
+        self.note_ended(seat, &ended);
+        Ok(ended)
+    }
+
+    fn note_enforcement(&self, seat: &Seat, enforcement: &Enforcement) {
+        let guarantees = confinement::guarantees(enforcement);
+        self.amend(seat, |agent| {
+            for (layer, status) in &enforcement.layers {
+                agent
+                    .enforcement
+                    .insert(layer.to_string(), status.word().to_owned());
+                let missing = match status {
+                    Status::Full | Status::Waived => continue,
+                    Status::Partial { missing } => missing.clone(),
+                    Status::Absent { reason } => vec![reason.clone()],
+                };
+                agent.enforcement_missing.insert(layer.to_string(), missing);
+            }
+            agent.guarantees = guarantees;
+        });
+    }
+
+    /// Writes down which process is the cage's first, so that a later start
+    /// can prove that it is gone before it looks at what it wrote.
+    fn note_init(&self, seat: &Seat, confined: &cofferdam_sandbox::Confined) -> Result<(), Halt> {
+        let Some(identity) = confined.identity() else {
+            return Ok(());
+        };
+        let text =
+            serde_json::to_vec(&identity).expect("because an identity holds only text and numbers");
+        fs::write(self.agent_directory(seat).join(INIT), text)
+            .map_err(|error| Halt::Failed(Error::at(Stage::Process, error)))
+    }
+
+    fn output_log(&self, seat: &Seat) -> Option<OutputLog> {
+        let directory = self.site.state.outputs_dir(&self.errand.id);
+        let made = fs::create_dir_all(&directory)
+            .and_then(|()| File::create(directory.join(format!("{}.log", seat.agent))));
+        match made {
+            Ok(file) => Some(OutputLog::new(file)),
+            Err(error) => {
+                tracing::warn!(%error, agent = %seat.agent, "the agent's output is not kept");
+                None
+            }
+        }
+    }
+
+    /// Measures what the agent changed and pins it under a ref.
+    pub(super) async fn capture(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        workspace: Workspace,
+    ) -> Result<Capture, Halt> {
+        let (run, seat_) = (self.clone(), seat.clone());
+        let capture = blocking(move || -> Result<Capture, Error> {
+            let (run, seat) = (run, seat_);
+            let keep = run.site.state.kept_dir(&run.errand.id, &seat.agent);
+            let message = format!("{}: {}", seat.task.name, seat.task.brief.task);
+            let harvest = Harvest {
+                keep: &keep,
+                at: run.site.clock.now(),
+                message: &message,
+            };
+            let capture = workspace
+                .backend()
+                .capture(&workspace, &harvest)
+                .map_err(|error| Error::at(Stage::Capture, error))?;
+            if let Some(commit) = &capture.commit {
+                let name = run.result_ref(&seat.agent);
+                run.repo
+                    .create_ref(&name, commit)
+                    .map_err(|error| Error::at(Stage::Capture, error))?;
+            }
+            fs::write(run.agent_directory(&seat).join(CAPTURED), b"")
+                .map_err(|error| Error::at(Stage::Capture, error))?;
+            Ok(capture)
+        })
+        .await??;
+        let reference = capture
+            .commit
+            .as_ref()
+            .map(|_| self.result_ref(&seat.agent));
+        self.amend(seat, |agent| {
+            super::close::note_capture(agent, &capture, reference)
+        });
+        self.enter(seat, AgentState::Captured);
+        self.save_record();
+        Ok(capture)
+    }
+
+    /// Brings the result into the parent's tree, or says why not.
+    pub(super) async fn integrate(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        base: &Arc<StartingPoint>,
+        ended: &Ended,
+        capture: Capture,
+    ) -> Result<(), Halt> {
+        self.remove_workspace(seat).await?;
+        self.schedule.turn(seat.at, &seat.cancel).await;
+        let integration = match self.before_landing(seat, ended, &capture) {
+            Some(decided) => decided,
+            None => {
+                self.enter(seat, AgentState::Integrating);
+                let order = LandOrder::of_run(self, seat, base, &capture);
+                land::land_result(order).await?
+            }
+        };
+        self.bus.agent(
+            &seat.agent,
+            &seat.task.name,
+            EventKind::Integrated {
+                status: integration.status,
+                paths: capture.changes.changes.len(),
+                conflicts: integration.conflicts.len(),
+            },
+        );
+        self.amend(seat, |agent| {
+            super::close::note_integration(agent, integration)
+        });
+        Ok(())
+    }
+
+    /// What is decided without a merge: nothing to land, or nobody asked.
+    fn before_landing(&self, seat: &Seat, ended: &Ended, capture: &Capture) -> Option<Integration> {
+        let (outcome, _) = super::close::outcome(ended);
+        if capture.changes.is_empty() {
+            return Some(Integration::plain(IntegrationStatus::NoChange));
+        }
+        let cut_short = outcome != Outcome::Succeeded || seat.cancel.is_cancelled();
+        if cut_short || seat.task.integrate == Integrate::Never {
+            return Some(Integration::not_requested());
+        }
+        if seat.task.integrate == Integrate::Hold {
+            return Some(Integration::plain(IntegrationStatus::Held));
+        }
+        match seat.task.contract.approve {
+            Approve::None => None,
+            Approve::Human => Some(Integration {
+                held_for: vec![HeldFor::Review],
+                ..Integration::plain(IntegrationStatus::Held)
+            }),
+        }
+    }
+
+    /// Removes a workspace whose work is pinned.
+    async fn remove_workspace(self: &Arc<Self>, seat: &Arc<Seat>) -> Result<(), Halt> {
+        let (run, seat) = (self.clone(), seat.clone());
+        blocking(move || -> Result<(), Error> {
+            workspace::dispose(&run.agent_directory(&seat))
+                .map_err(|error| Error::at(Stage::Cleanup, error))?;
+            run.errand
+                .footprint
+                .undone(&run.workspace_step(&seat))
+                .map_err(|error| Error::at(Stage::Cleanup, error))
+        })
+        .await?
+        .map_err(Halt::Failed)
+    }
+
+    /// Gives back what the agent still holds; on every path.
+    ///
+    /// A workspace whose command never ran holds no work. One whose command
+    /// ran and that was not captured stays for the run's end, which tries to
+    /// pin its work once more before it removes anything.
+    pub(super) async fn clean_up(self: &Arc<Self>, seat: &Arc<Seat>) -> CleanupReport {
+        let open = self
+            .errand
+            .footprint
+            .open_steps()
+            .contains(&self.workspace_step(seat));
+        let started = self.agent_directory(seat).join(STARTED).exists();
+        if !open || started {
+            return CleanupReport::clean();
+        }
+        match self.remove_workspace(seat).await {
+            Ok(()) => CleanupReport::clean(),
+            Err(halt) => {
+                let why = match halt {
+                    Halt::Failed(error) => error.to_string(),
+                    Halt::Refused(_) | Halt::Cancelled => "it was interrupted".to_owned(),
+                };
+                self.note_fault(ExitCode::Cleanup);
+                CleanupReport {
+                    complete: false,
+                    left: vec![LeftOver {
+                        what: self.agent_directory(seat).to_string_lossy().into_owned(),
+                        why,
+                    }],
+                }
+            }
+        }
+    }
+}
+
+/// Puts an agent's name in front of its lines.
+struct NamedLines {
+    name: String,
+    listener: Arc<dyn super::Listener>,
+}
+
+impl LineSink for NamedLines {
+    fn line(&self, stream: Stream, line: &[u8]) {
+        self.listener.line(&self.name, stream, line);
+    }
+}

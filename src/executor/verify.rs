@@ -1,0 +1,195 @@
+//! The check of a merged tree, in a cage of its own.
+//!
+//! Owns running the person's `verify` command on a scratch copy of the tree
+//! that is about to land. The tree holds what agents wrote, and building or
+//! testing it executes that, so the check runs under the same confinement as
+//! the agent did. Its own changes go nowhere.
+
+use std::ffi::OsString;
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cofferdam_sandbox::Input;
+use tokio_util::sync::CancellationToken;
+
+use super::error::{Error, Stage};
+use super::land::LandOrder;
+use super::site::{Site, blocking};
+use crate::cleanup::Step;
+use crate::confinement;
+use crate::model::{Base, Brief, ObjectId, ResourceLimits, ViewMode, WorkspaceChoice};
+use crate::process::{LineSink, OutputLog, Stream, Supervision, supervise};
+use crate::workspace::{self, Workspace};
+
+/// What the check said.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// The command ended with 0.
+    Accepted,
+    /// It did not.
+    Rejected {
+        /// Where its output is kept.
+        log: String,
+    },
+}
+
+/// Between the request to end and the kill.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the check on a tree.
+///
+/// Its copy never carries the mark of a started agent: nothing in it is
+/// anybody's work, and whoever finds it left over removes it without capture.
+pub(super) async fn look(
+    order: &Arc<LandOrder>,
+    tree: &ObjectId,
+    command: &str,
+) -> Result<Verdict, Error> {
+    let agent = Site::new_agent_id();
+    let directory = order.errand.directory.join("agents").join(agent.as_str());
+    let step = Step::Workspace {
+        agent: agent.clone(),
+        result_ref: format!("refs/cofferdam/{}/{agent}", order.errand.id),
+    };
+    let (making, tree, place, step_) =
+        (order.clone(), tree.clone(), directory.clone(), step.clone());
+    let id = agent.clone();
+    let workspace = blocking(move || -> Result<Workspace, Error> {
+        making
+            .errand
+            .footprint
+            .intend(step_)
+            .map_err(|error| Error::at(Stage::Integration, error))?;
+        fs::create_dir_all(&place).map_err(|error| Error::at(Stage::Integration, error))?;
+        scratch_copy(&making, &tree, (&id, &place))
+    })
+    .await??;
+    let verdict = run(order, &workspace, &agent, command).await;
+    let (removing, place) = (order.clone(), directory);
+    blocking(move || -> Result<(), Error> {
+        workspace::dispose(&place).map_err(|error| Error::at(Stage::Cleanup, error))?;
+        removing
+            .errand
+            .footprint
+            .undone(&step)
+            .map_err(|error| Error::at(Stage::Cleanup, error))
+    })
+    .await??;
+    verdict
+}
+
+fn scratch_copy(
+    order: &LandOrder,
+    tree: &ObjectId,
+    (agent, place): (&crate::model::AgentId, &std::path::Path),
+) -> Result<Workspace, Error> {
+    let fault = |error: crate::git::Error| Error::at(Stage::Integration, error);
+    let objects = order.repo.objects().map_err(fault)?;
+    let commit = objects
+        .commit(
+            tree,
+            &[],
+            "the merged tree under check",
+            order.site.clock.now(),
+        )
+        .map_err(fault)?;
+    let scratch = order.errand.scratch(&format!("verify-{agent}"))?;
+    let making = |error: workspace::Error| Error::at(Stage::Integration, error);
+    let snapshot = workspace::snapshot(&order.repo, &Base::Revision(commit.to_string()), &scratch)
+        .map_err(making)?;
+    let mode = match cofferdam_sandbox::probe(&order.site.helper) {
+        Ok(found) => super::steps::view_mode(&found),
+        Err(_) => ViewMode::InPlace,
+    };
+    let ground = workspace::Ground {
+        repo: &order.repo,
+        state: &order.errand.directory,
+        mode,
+    };
+    let (backend, _) = workspace::choose(WorkspaceChoice::Auto, &ground).map_err(making)?;
+    backend
+        .create(&workspace::Order {
+            repo: &order.repo,
+            snapshot: &snapshot,
+            agent,
+            dir: place,
+            mode,
+            carry: &[],
+            writer: workspace::Access::Writer,
+        })
+        .map_err(making)
+}
+
+async fn run(
+    order: &Arc<LandOrder>,
+    workspace: &Workspace,
+    agent: &crate::model::AgentId,
+    command: &str,
+) -> Result<Verdict, Error> {
+    let brief = Brief::of_task("verify the merged tree");
+    let argv = [
+        OsString::from("sh"),
+        OsString::from("-c"),
+        OsString::from(command),
+    ];
+    let input = confinement::Input {
+        contract: &order.contract,
+        view: &workspace.view,
+        command: &argv,
+        start: workspace.view.root.clone(),
+        environment: &order.site.environment,
+        extra: &[],
+        identity: confinement::Identity {
+            run: &order.errand.id,
+            agent,
+            name: "verify",
+            depth: 0,
+            deadline: None,
+            brief: &brief,
+        },
+        limits: ResourceLimits::default(),
+        waived: &[],
+    };
+    let policy =
+        confinement::policy(&input).map_err(|error| Error::at(Stage::Integration, error))?;
+    let confined = order
+        .site
+        .spawner
+        .spawn(policy, Input::Null)
+        .await
+        .map_err(|error| Error::at(Stage::Integration, anyhow::Error::new(error)))?
+        .map_err(|error| Error::at(Stage::Integration, error))?;
+    let outputs = order.site.state.outputs_dir(&order.errand.id);
+    fs::create_dir_all(&outputs).map_err(|error| Error::at(Stage::Integration, error))?;
+    let path = outputs.join(format!("{agent}.log"));
+    let file = fs::File::create(&path).map_err(|error| Error::at(Stage::Integration, error))?;
+    let watch = Supervision {
+        deadline: None,
+        cancel: CancellationToken::new(),
+        kill: CancellationToken::new(),
+        grace: GRACE,
+        clock: order.site.clock.clone(),
+    };
+    let ended = supervise(
+        confined,
+        &watch,
+        Arc::new(Unheard),
+        Some(OutputLog::new(file)),
+    )
+    .await
+    .map_err(|error| Error::at(Stage::Integration, error))?;
+    Ok(match ended.exit.code {
+        Some(0) => Verdict::Accepted,
+        Some(_) | None => Verdict::Rejected {
+            log: path.to_string_lossy().into_owned(),
+        },
+    })
+}
+
+/// The check's output is kept in its log alone.
+struct Unheard;
+
+impl LineSink for Unheard {
+    fn line(&self, _stream: Stream, _line: &[u8]) {}
+}
