@@ -1,0 +1,42 @@
+//! The list of runs and what they left.
+
+use super::words::{plain, status_word};
+use crate::model::{IntegrationStatus, RunRecord};
+
+/// One line an agent; only those with something left unless `all` are asked for
+/// by passing every record.
+#[must_use]
+pub fn list(records: &[RunRecord]) -> String {
+    let mut lines = Vec::new();
+    for record in records {
+        for agent in &record.agents {
+            let waits = match (&agent.result.reference, agent.integration.status) {
+                (Some(_), IntegrationStatus::Held | IntegrationStatus::NotRequested) => "waits",
+                (Some(_), _) => "kept",
+                (None, _) => "",
+            };
+            let since = agent
+                .times
+                .requested_at
+                .as_deref()
+                .unwrap_or("")
+                .split('.')
+                .next()
+                .unwrap_or("");
+            lines.push(format!(
+                "{}  {:<16}  {:<6}  {:>4} path(s)  {since}  {}  {}",
+                agent.id,
+                status_word(agent),
+                waits,
+                agent.changes.len(),
+                record.run,
+                plain(&agent.name),
+            ));
+        }
+    }
+    if lines.is_empty() {
+        lines.push("nothing is left of any run here".to_owned());
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}

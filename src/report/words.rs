@@ -1,0 +1,51 @@
+//! The words for states, outcomes and kinds.
+//!
+//! One spelling for each, the same as in JSON, so that what a person reads
+//! can be searched for in the record.
+
+use serde::Serialize;
+
+use crate::model::{AgentRecord, IntegrationStatus, Outcome};
+
+/// The JSON spelling of a plain enum.
+#[must_use]
+pub fn kind_word(kind: &impl Serialize) -> String {
+    match serde_json::to_value(kind) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(_) | Err(_) => "?".to_owned(),
+    }
+}
+
+/// Text on which a terminal acts in no way.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            if c.is_control() {
+                c.escape_default().collect::<Vec<_>>()
+            } else {
+                vec![c]
+            }
+        })
+        .collect()
+}
+
+/// Where an agent's result stands, in two words at most.
+#[must_use]
+pub fn status_word(agent: &AgentRecord) -> String {
+    match (agent.outcome, agent.integration.status) {
+        (None, _) => kind_word(&agent.state),
+        (Some(Outcome::Succeeded), IntegrationStatus::Landed) => "landed".to_owned(),
+        (Some(Outcome::Succeeded), IntegrationStatus::NoChange) => "no change".to_owned(),
+        (Some(Outcome::Succeeded), IntegrationStatus::Held) => {
+            match agent.integration.held_for.first() {
+                Some(cause) => format!("held: {}", kind_word(cause)),
+                None => "held".to_owned(),
+            }
+        }
+        (Some(_), IntegrationStatus::Landed) => "landed".to_owned(),
+        (Some(_), IntegrationStatus::Rejected) => "discarded".to_owned(),
+        (Some(Outcome::Succeeded), IntegrationStatus::NotRequested) => "kept".to_owned(),
+        (Some(outcome), _) => kind_word(&outcome),
+    }
+}
