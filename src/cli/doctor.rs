@@ -1,0 +1,151 @@
+//! `cofferdam doctor`: what this machine enforces, by trying it.
+//!
+//! Owns the rendering of a live probe: every layer is applied for real in a
+//! throw-away child, and the guarantees follow from what was achieved. With
+//! `--repair` dead runs are recovered as well.
+
+use cofferdam_sandbox::{Enforcement, Layer, Status};
+use serde::Serialize;
+
+use super::args::DoctorArgs;
+use super::failure::Failure;
+use super::{print, surroundings};
+use crate::confinement;
+use crate::model::{ExitCode, LeftOver};
+use crate::report;
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    exit_code: u8,
+    git: String,
+    layers: Vec<LayerLine>,
+    guarantees: Vec<GuaranteeLine>,
+    recovered: Vec<String>,
+    left: Vec<LeftOver>,
+}
+
+#[derive(Serialize)]
+struct LayerLine {
+    layer: String,
+    required: bool,
+    status: &'static str,
+    missing: Vec<String>,
+    probe: &'static str,
+}
+
+#[derive(Serialize)]
+struct GuaranteeLine {
+    guarantee: String,
+    held_by: Vec<String>,
+    status: &'static str,
+}
+
+/// Tries the layers, and repairs where that is asked for.
+pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let executor = surroundings::executor()?;
+    let found = executor.probe()?;
+    let layers: Vec<LayerLine> = Layer::ALL
+        .iter()
+        .map(|layer| layer_line(*layer, &found))
+        .collect();
+    let held = confinement::guarantees(&found);
+    let guarantees: Vec<GuaranteeLine> = confinement::GUARANTEES
+        .iter()
+        .map(|name| {
+            let held_by = held.get(*name).cloned().unwrap_or_default();
+            let status = if held_by.is_empty() {
+                "not held"
+            } else {
+                "held"
+            };
+            GuaranteeLine {
+                guarantee: (*name).to_owned(),
+                held_by,
+                status,
+            }
+        })
+        .collect();
+    let recovered = if args.repair {
+        executor.recover()?
+    } else {
+        Vec::new()
+    };
+    let left: Vec<LeftOver> = recovered
+        .iter()
+        .flat_map(|run| run.report.left.clone())
+        .collect();
+    let weak = layers
+        .iter()
+        .any(|line| line.required && line.status == "absent");
+    let code = match (weak, left.is_empty()) {
+        (_, false) => ExitCode::Cleanup,
+        (true, true) => ExitCode::Isolation,
+        (false, true) => ExitCode::Success,
+    };
+    let document = Document {
+        schema: "cofferdam.doctor/1",
+        exit_code: code.number(),
+        git: executor.git_version(),
+        layers,
+        guarantees,
+        recovered: recovered.iter().map(|run| run.run.to_string()).collect(),
+        left,
+    };
+    if args.json {
+        print::document(&document);
+    } else {
+        tell(&document, &found);
+    }
+    Ok(code)
+}
+
+fn layer_line(layer: Layer, found: &Enforcement) -> LayerLine {
+    let (status, missing) = match found.layers.get(&layer) {
+        Some(status @ (Status::Full | Status::Waived)) => (status.word(), Vec::new()),
+        Some(status @ Status::Partial { missing }) => (status.word(), missing.clone()),
+        Some(status @ Status::Absent { reason }) => (status.word(), vec![reason.clone()]),
+        None => ("absent", vec!["the helper did not report it".to_owned()]),
+    };
+    LayerLine {
+        layer: layer.to_string(),
+        required: layer == Layer::Landlock,
+        status,
+        missing,
+        probe: "applied in a child that then tried to get out",
+    }
+}
+
+fn tell(document: &Document, found: &Enforcement) {
+    let abi = found
+        .landlock_abi
+        .map_or("none".to_owned(), |abi| abi.to_string());
+    print::out_line(&format!("git {} · Landlock ABI {abi}", document.git));
+    print::out_line("");
+    for line in &document.layers {
+        let required = if line.required { " (required)" } else { "" };
+        print::out_line(&format!("{:<14} {}{required}", line.layer, line.status));
+        for missing in &line.missing {
+            print::out_line(&format!("{:<14} · {}", "", report::plain(missing)));
+        }
+    }
+    print::out_line("");
+    for line in &document.guarantees {
+        let by = if line.held_by.is_empty() {
+            String::new()
+        } else {
+            format!(" by {}", line.held_by.join(", "))
+        };
+        print::out_line(&format!("{:<28} {}{by}", line.guarantee, line.status));
+    }
+    for run in &document.recovered {
+        print::out_line(&format!("recovered {run}"));
+    }
+    for left in &document.left {
+        print::out_line(&format!(
+            "left over: {}: {}",
+            report::plain(&left.what),
+            report::plain(&left.why)
+        ));
+    }
+}

@@ -1,0 +1,229 @@
+//! `ls`, `show`, `diff` and `log`: looking at what ran.
+//!
+//! Owns nothing but the way from an id to text or JSON. Nothing is changed.
+
+use serde::Serialize;
+
+use super::args::{IdArgs, LogArgs, LsArgs};
+use super::failure::Failure;
+use super::{print, surroundings};
+use crate::audit;
+use crate::executor::FoundAgent;
+use crate::git::Repository;
+use crate::integration;
+use crate::model::{AgentRecord, Conflict, Event, ExitCode, IntegrationStatus, RunRecord};
+use crate::report;
+
+#[derive(Serialize)]
+struct Listing<'a> {
+    schema: &'static str,
+    runs: Vec<&'a str>,
+    agents: Vec<Listed<'a>>,
+    refs: Vec<Ref>,
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    run: &'a str,
+    repo: &'a str,
+    #[serde(flatten)]
+    agent: &'a AgentRecord,
+}
+
+#[derive(Serialize)]
+struct Ref {
+    name: String,
+    oid: String,
+}
+
+/// Lists what ran and what it left.
+pub(super) fn list(args: &LsArgs) -> Result<ExitCode, Failure> {
+    let executor = surroundings::executor()?;
+    let repo = surroundings::repository_if_any(&executor, args.repo.as_deref())?;
+    let mut records = match &repo {
+        Some(repo) => executor.book().records_of(repo)?,
+        None => executor.book().records()?,
+    };
+    if !args.all {
+        for record in &mut records {
+            record.agents.retain(waits_or_lives);
+        }
+        records.retain(|record| !record.agents.is_empty());
+    }
+    let refs = match (&repo, args.all) {
+        (Some(repo), true) => refs(repo)?,
+        (Some(_) | None, _) => Vec::new(),
+    };
+    if args.json {
+        let agents = records.iter().flat_map(|record| {
+            record.agents.iter().map(|agent| Listed {
+                run: record.run.as_str(),
+                repo: &record.repo,
+                agent,
+            })
+        });
+        print::document(&Listing {
+            schema: "cofferdam.ls/1",
+            runs: records.iter().map(|record| record.run.as_str()).collect(),
+            agents: agents.collect(),
+            refs,
+        });
+        return Ok(ExitCode::Success);
+    }
+    print::out(&report::list(&records));
+    for reference in refs {
+        print::out_line(&format!("{}  {}", reference.oid, reference.name));
+    }
+    Ok(ExitCode::Success)
+}
+
+fn waits_or_lives(agent: &AgentRecord) -> bool {
+    let waits = matches!(
+        agent.integration.status,
+        IntegrationStatus::Held | IntegrationStatus::NotRequested
+    );
+    (waits && agent.result.reference.is_some()) || !agent.state.is_final()
+}
+
+fn refs(repo: &Repository) -> Result<Vec<Ref>, Failure> {
+    let found = repo
+        .refs_under("refs/cofferdam/")
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("failed to {error}")))?;
+    Ok(found
+        .into_iter()
+        .map(|(name, oid)| Ref {
+            name,
+            oid: oid.to_string(),
+        })
+        .collect())
+}
+
+/// Shows an agent, or every agent of a run.
+pub(super) fn show(args: &IdArgs) -> Result<ExitCode, Failure> {
+    let executor = surroundings::executor()?;
+    let book = executor.book();
+    if let Ok(found) = book.find_agent(&args.id) {
+        if args.json {
+            print::document(&of_agent(&found));
+        } else {
+            print::out(&report::agent_detail(&found.record, found.agent()));
+        }
+        return Ok(ExitCode::Success);
+    }
+    let record = book.find_run(&args.id)?;
+    if args.json {
+        print::document(&record);
+        return Ok(ExitCode::Success);
+    }
+    for agent in &record.agents {
+        print::out_line(&report::agent_detail(&record, agent));
+    }
+    Ok(ExitCode::Success)
+}
+
+/// The run's document with this agent alone.
+fn of_agent(found: &FoundAgent) -> RunRecord {
+    let mut record = found.record.clone();
+    record.agents = vec![found.agent().clone()];
+    record
+}
+
+/// Shows what an agent changed, against what it started from.
+pub(super) fn diff(args: &IdArgs) -> Result<ExitCode, Failure> {
+    let executor = surroundings::executor()?;
+    let found = executor.book().find_agent(&args.id)?;
+    let agent = found.agent();
+    if args.json {
+        print::document(&of_agent(&found));
+        return Ok(ExitCode::Success);
+    }
+    let (Some(base), Some(tree), Some(_)) =
+        (&agent.base, &agent.result.tree, &agent.result.reference)
+    else {
+        print::out_line("nothing was changed, or the result is gone");
+        return Ok(ExitCode::Success);
+    };
+    let repo = executor.repository(std::path::Path::new(&found.record.repo))?;
+    let internal = |error: &dyn std::error::Error| {
+        Failure::new(ExitCode::Internal, format!("failed to {error}"))
+    };
+    let objects = repo.objects().map_err(|error| internal(&error))?;
+    let base = objects.tree_of(base).map_err(|error| internal(&error))?;
+    let text = integration::render_diff(&objects, &base, tree).map_err(|error| internal(&error))?;
+    print::out(&text);
+    for conflict in &agent.integration.conflicts {
+        print::out_line("");
+        print::out(&conflict_text(&repo, agent, conflict)?);
+    }
+    Ok(ExitCode::Success)
+}
+
+/// One conflict with its versions, readable.
+pub(super) fn conflict_text(
+    repo: &Repository,
+    agent: &AgentRecord,
+    conflict: &Conflict,
+) -> Result<String, Failure> {
+    let objects = repo
+        .objects()
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("failed to {error}")))?;
+    // Where there is no merge with markers, the sides are compared with the base.
+    let marked = agent
+        .integration
+        .marked
+        .as_ref()
+        .or(agent.result.tree.as_ref());
+    let Some(marked) = marked else {
+        return Ok(String::new());
+    };
+    integration::render_conflict(&objects, marked, conflict)
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("failed to {error}")))
+}
+
+#[derive(Serialize)]
+struct History {
+    schema: &'static str,
+    events: Vec<Event>,
+}
+
+/// Shows what happened, event by event.
+pub(super) fn log(args: &LogArgs) -> Result<ExitCode, Failure> {
+    let executor = surroundings::executor()?;
+    let mut events = audit::load_events(&executor.state().audit_path())
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("failed to {error}")))?;
+    if let Some(id) = &args.id {
+        let book = executor.book();
+        match book.find_run(id) {
+            Ok(record) => events.retain(|event| event.run == record.run),
+            Err(_) => {
+                let found = book.find_agent(id)?;
+                let agent = found.agent().id.clone();
+                events.retain(|event| event.agent.as_ref() == Some(&agent));
+            }
+        }
+    }
+    if args.json {
+        print::document(&History {
+            schema: "cofferdam.log/1",
+            events,
+        });
+        return Ok(ExitCode::Success);
+    }
+    for event in events {
+        let who = event
+            .agent
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let name = event.name.as_deref().unwrap_or("");
+        let what = serde_json::to_string(&event.kind).unwrap_or_default();
+        print::out_line(&format!(
+            "{}  {}  {who}  {}  {}",
+            event.at,
+            event.run,
+            report::plain(name),
+            report::plain(&what)
+        ));
+    }
+    Ok(ExitCode::Success)
+}

@@ -1,0 +1,215 @@
+//! `cofferdam run`: one agent or a plan of many.
+//!
+//! Owns the way from arguments to a request and from a record to what a
+//! person reads. Standard output carries the answer; progress and the agents'
+//! own output go to standard error.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::args::RunArgs;
+use super::failure::Failure;
+use super::request::{self, Parts, Work};
+use super::{print, signals, surroundings};
+use crate::executor::{Control, Executor, Listener};
+use crate::model::{Event, ExitCode, Outcome, RunRecord, RunRequest};
+use crate::process::Stream;
+use crate::report;
+
+/// Runs what the arguments ask for.
+pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    surroundings::require_outside()?;
+    if args.json && args.events.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::usage(
+            "failed to write both `--json` and `--events -` to standard output",
+        )
+        .hint("give `--events` a file"));
+    }
+    let executor = surroundings::executor()?;
+    let request = request(&executor, &args)?;
+    let listener = Arc::new(Progress::new(&args)?);
+    let (record, signal) = start(&executor, request, listener)?;
+    let only_failed_to_start = nothing_started(&record);
+    if args.json && !only_failed_to_start {
+        print::document(&record);
+    }
+    let code = match signal {
+        Some(number)
+            if record.exit_code != ExitCode::Cleanup.number()
+                && record.exit_code != ExitCode::Internal.number() =>
+        {
+            ExitCode::Signal(number)
+        }
+        Some(_) | None => code_of(&record),
+    };
+    if only_failed_to_start {
+        let reason = record.agents[0]
+            .reason
+            .clone()
+            .unwrap_or_else(|| "the agent could not be started".to_owned());
+        return Err(Failure::new(code, reason));
+    }
+    if !args.quiet && !args.json && args.events.as_deref() != Some(Path::new("-")) {
+        print::out(&report::summary(&record));
+    }
+    Ok(code)
+}
+
+/// Carries a request out under the person's signals.
+pub(super) fn start(
+    executor: &Executor,
+    request: RunRequest,
+    listener: Arc<dyn Listener>,
+) -> Result<(RunRecord, Option<i32>), Failure> {
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Failure::new(
+                ExitCode::Internal,
+                format!("failed to start the executor's threads: {error}"),
+            )
+        })?;
+    threads.block_on(async {
+        let control = Control::default();
+        let first = signals::listen(&control).map_err(|error| {
+            Failure::new(
+                ExitCode::Internal,
+                format!("failed to install signal handlers: {error}"),
+            )
+        })?;
+        let ran = executor.run(request, control, listener).await;
+        match (ran, first.number()) {
+            (Ok(record), number) => Ok((record, number)),
+            (Err(error), None) => Err(error.into()),
+            (Err(error), Some(number)) => {
+                Err(Failure::new(ExitCode::Signal(number), error.chain()))
+            }
+        }
+    })
+}
+
+/// Whether the run is one agent that could not even be started: then the
+/// answer is an error, as it is for a request that was wrong.
+fn nothing_started(record: &RunRecord) -> bool {
+    matches!(record.agents.as_slice(), [only] if only.outcome == Some(Outcome::SpawnFailed))
+}
+
+fn code_of(record: &RunRecord) -> ExitCode {
+    let known = [
+        ExitCode::Success,
+        ExitCode::Failed,
+        ExitCode::Usage,
+        ExitCode::Refused,
+        ExitCode::Isolation,
+        ExitCode::Held,
+        ExitCode::Partial,
+        ExitCode::Cleanup,
+    ];
+    known
+        .into_iter()
+        .find(|code| code.number() == record.exit_code)
+        .unwrap_or(ExitCode::Internal)
+}
+
+/// Turns the arguments into a request.
+fn request(executor: &Executor, args: &RunArgs) -> Result<RunRequest, Failure> {
+    let cwd = surroundings::current_directory()?;
+    let work = match (&args.plan, args.command.as_slice()) {
+        (None, []) => {
+            return Err(Failure::usage("failed to find a command or a plan to run")
+                .hint("cofferdam run -- CMD [ARG]…, or cofferdam run PLAN.toml"));
+        }
+        (Some(_), [_, ..]) => {
+            return Err(Failure::usage(
+                "failed to choose between a plan and a command: both were given",
+            )
+            .hint("give the plan alone, or the command after `--` alone"));
+        }
+        (Some(plan), []) => Work::Plan(plan.clone()),
+        (None, command) => Work::Command(command.to_vec()),
+    };
+    let options = request::options(args)?;
+    let repo = executor.repository(args.repo.as_deref().unwrap_or(&cwd))?;
+    let variables = std::env::vars_os().collect();
+    let assembled = request::assemble(Parts {
+        top: repo.top(),
+        cwd: &cwd,
+        variables,
+        options,
+        work,
+    })?;
+    if !args.quiet {
+        for notice in &assembled.notices {
+            print::err_line(&format!("note: {}", print::visible(notice)));
+        }
+    }
+    Ok(assembled.request)
+}
+
+/// Shows a run as it happens.
+struct Progress {
+    quiet: bool,
+    events: Mutex<Option<EventSink>>,
+}
+
+enum EventSink {
+    Output,
+    File(File),
+}
+
+impl Progress {
+    fn new(args: &RunArgs) -> Result<Self, Failure> {
+        let events = match args.events.as_deref() {
+            None => None,
+            Some(path) if path == Path::new("-") => Some(EventSink::Output),
+            Some(path) => {
+                let file = File::create(path).map_err(|error| {
+                    Failure::usage(format!(
+                        "failed to write events to `{}`: {error}",
+                        path.display()
+                    ))
+                })?;
+                Some(EventSink::File(file))
+            }
+        };
+        Ok(Self {
+            quiet: args.quiet,
+            events: Mutex::new(events),
+        })
+    }
+}
+
+impl Listener for Progress {
+    fn event(&self, event: &Event) {
+        let mut sink = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sink) = sink.as_mut() {
+            let line = serde_json::to_string(event)
+                .expect("because an event holds only text, numbers and JSON");
+            match sink {
+                EventSink::Output => print::out_line(&line),
+                EventSink::File(file) => {
+                    if let Err(error) = writeln!(file, "{line}") {
+                        tracing::error!(%error, "an event is missing from the events file");
+                    }
+                }
+            }
+        }
+        drop(sink);
+        if let (false, Some(line)) = (self.quiet, report::event_line(event)) {
+            print::err_line(&line);
+        }
+    }
+
+    fn line(&self, agent: &str, _stream: Stream, line: &[u8]) {
+        // The name marks the line as an agent's own, so its text can never
+        // pass for the program's.
+        let mut bytes = format!("{} │ ", print::visible(agent)).into_bytes();
+        bytes.extend_from_slice(print::visible(&String::from_utf8_lossy(line)).as_bytes());
+        bytes.push(b'\n');
+        print::err_bytes(&bytes);
+    }
+}

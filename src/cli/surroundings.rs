@@ -1,0 +1,60 @@
+//! What the program has to look up about the person and the machine.
+//!
+//! Owns the one look at the environment and the current directory; from here
+//! on both are data.
+
+use std::path::{Path, PathBuf};
+
+use super::failure::Failure;
+use crate::executor::{Executor, Options};
+use crate::git::Repository;
+use crate::model::ExitCode;
+use crate::store::StateDir;
+
+/// The current directory, without links where it can be resolved.
+pub(super) fn current_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir()
+        .and_then(|path| path.canonicalize())
+        .map_err(|error| Failure::usage(format!("failed to find the current directory: {error}")))
+}
+
+/// Opens the machine with the person's environment.
+pub(super) fn executor() -> Result<Executor, Failure> {
+    let state = StateDir::locate(|name| std::env::var_os(name)).map_err(|error| {
+        Failure::usage(format!("failed to {error}")).hint("set HOME or COFFERDAM_STATE_DIR")
+    })?;
+    Ok(Executor::open(Options::new(
+        state.path().to_owned(),
+        std::env::vars_os().collect(),
+    ))?)
+}
+
+/// The repository that the person means, if they stand in one.
+pub(super) fn repository(executor: &Executor, named: Option<&Path>) -> Result<Repository, Failure> {
+    let directory = match named {
+        Some(directory) => directory.to_owned(),
+        None => current_directory()?,
+    };
+    Ok(executor.repository(&directory)?)
+}
+
+/// As [`repository`], but standing outside of any is fine.
+pub(super) fn repository_if_any(
+    executor: &Executor,
+    named: Option<&Path>,
+) -> Result<Option<Repository>, Failure> {
+    match named {
+        Some(_) => repository(executor, named).map(Some),
+        None => Ok(repository(executor, None).ok()),
+    }
+}
+
+/// Commands that make agents are refused inside an agent: this version has no
+/// channel on which an agent could ask for a child.
+pub(super) fn require_outside() -> Result<(), Failure> {
+    if std::env::var_os("COFFERDAM_AGENT_ID").is_none() {
+        return Ok(());
+    }
+    let message = "failed to start an agent: this is already inside one, and agents cannot start agents in this version";
+    Err(Failure::new(ExitCode::Refused, message).hint("complete the task with your own tools"))
+}
