@@ -33,10 +33,17 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod audit;
 pub mod budget;
+pub mod cleanup;
+pub mod cli;
 pub mod config;
+pub mod confinement;
+pub mod executor;
 pub mod git;
 pub mod integration;
 pub mod model;
+pub mod process;
+pub mod report;
 pub mod store;
 pub mod workspace;

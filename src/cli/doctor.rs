@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::args::DoctorArgs;
 use super::failure::Failure;
 use super::{print, surroundings};
+use crate::config::GUARANTEES;
 use crate::confinement;
 use crate::model::{ExitCode, LeftOver};
 use crate::report;
@@ -49,8 +50,8 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         .iter()
         .map(|layer| layer_line(*layer, &found))
         .collect();
-    let held = confinement::guarantees(&found);
-    let guarantees: Vec<GuaranteeLine> = confinement::GUARANTEES
+    let held = confinement::held(&found);
+    let guarantees: Vec<GuaranteeLine> = GUARANTEES
         .iter()
         .map(|name| {
             let held_by = held.get(*name).cloned().unwrap_or_default();

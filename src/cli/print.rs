@@ -3,7 +3,7 @@
 //! Owns writing, and nothing of what is written. A reader that went away (a
 //! closed pipe) is no error: there is nobody left to tell.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
 
 use serde::Serialize;
 
@@ -43,11 +43,6 @@ fn write(mut place: impl io::Write, bytes: &[u8]) {
     if let Err(error) = place.write_all(bytes).and_then(|()| place.flush()) {
         tracing::debug!(%error, "nobody reads what is printed");
     }
-}
-
-/// Whether a person looks at standard output.
-pub(super) fn is_terminal() -> bool {
-    io::stdout().is_terminal()
 }
 
 /// Text that is safe on a terminal: control characters of an agent's output

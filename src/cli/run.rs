@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::args::RunArgs;
@@ -30,20 +31,12 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let executor = surroundings::executor()?;
     let request = request(&executor, &args)?;
     let listener = Arc::new(Progress::new(&args)?);
-    let (record, signal) = start(&executor, request, listener)?;
+    let record = start(&executor, request, listener)?;
     let only_failed_to_start = nothing_started(&record);
     if args.json && !only_failed_to_start {
         print::document(&record);
     }
-    let code = match signal {
-        Some(number)
-            if record.exit_code != ExitCode::Cleanup.number()
-                && record.exit_code != ExitCode::Internal.number() =>
-        {
-            ExitCode::Signal(number)
-        }
-        Some(_) | None => code_of(&record),
-    };
+    let code = code_of(&record);
     if only_failed_to_start {
         let reason = record.agents[0]
             .reason
@@ -62,7 +55,7 @@ pub(super) fn start(
     executor: &Executor,
     request: RunRequest,
     listener: Arc<dyn Listener>,
-) -> Result<(RunRecord, Option<i32>), Failure> {
+) -> Result<RunRecord, Failure> {
     let threads = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -75,19 +68,18 @@ pub(super) fn start(
         })?;
     threads.block_on(async {
         let control = Control::default();
-        let first = signals::listen(&control).map_err(|error| {
+        signals::listen(&control).map_err(|error| {
             Failure::new(
                 ExitCode::Internal,
                 format!("failed to install signal handlers: {error}"),
             )
         })?;
+        let signal = control.signal.clone();
         let ran = executor.run(request, control, listener).await;
-        match (ran, first.number()) {
-            (Ok(record), number) => Ok((record, number)),
-            (Err(error), None) => Err(error.into()),
-            (Err(error), Some(number)) => {
-                Err(Failure::new(ExitCode::Signal(number), error.chain()))
-            }
+        match (ran, signal.load(Ordering::SeqCst)) {
+            (Ok(record), _) => Ok(record),
+            (Err(error), 0) => Err(error.into()),
+            (Err(error), number) => Err(Failure::new(ExitCode::Signal(number), error.chain())),
         }
     })
 }
@@ -109,10 +101,14 @@ fn code_of(record: &RunRecord) -> ExitCode {
         ExitCode::Partial,
         ExitCode::Cleanup,
     ];
-    known
+    match known
         .into_iter()
         .find(|code| code.number() == record.exit_code)
-        .unwrap_or(ExitCode::Internal)
+    {
+        Some(code) => code,
+        None if record.exit_code > 128 => ExitCode::Signal(i32::from(record.exit_code) - 128),
+        None => ExitCode::Internal,
+    }
 }
 
 /// Turns the arguments into a request.

@@ -5,31 +5,18 @@
 //! once, the third ends this program where it stands and leaves the rest to
 //! the journal. The exit code tells the first one.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::print;
 use crate::executor::Control;
 
-/// Which signal came first; 0 for none.
-#[derive(Debug, Clone, Default)]
-pub(super) struct FirstSignal(Arc<AtomicI32>);
-
-impl FirstSignal {
-    /// The signal's number, if one came.
-    pub(super) fn number(&self) -> Option<i32> {
-        Some(self.0.load(Ordering::SeqCst)).filter(|number| *number != 0)
-    }
-}
-
 /// Listens for signals and turns them into words for the run.
 ///
 /// # Errors
 /// The handlers cannot be installed; without them a signal would leak.
-pub(super) fn listen(control: &Control) -> std::io::Result<FirstSignal> {
-    let first = FirstSignal::default();
+pub(super) fn listen(control: &Control) -> std::io::Result<()> {
     let kinds = [
         SignalKind::interrupt(),
         SignalKind::terminate(),
@@ -48,14 +35,14 @@ pub(super) fn listen(control: &Control) -> std::io::Result<FirstSignal> {
             }
         });
     }
-    let (control, remembered) = (control.clone(), first.clone());
+    let control = control.clone();
     tokio::spawn(async move {
         let mut count = 0_u32;
         while let Some(number) = received.recv().await {
             count += 1;
             match count {
                 1 => {
-                    remembered.0.store(number, Ordering::SeqCst);
+                    control.signal.store(number, Ordering::SeqCst);
                     print::err_line(
                         "cofferdam: ending the agents and keeping their work; once more to kill them at once",
                     );
@@ -72,7 +59,7 @@ pub(super) fn listen(control: &Control) -> std::io::Result<FirstSignal> {
             }
         }
     });
-    Ok(first)
+    Ok(())
 }
 
 /// Ends the process without unwinding; the journal stands, and the kernel ends

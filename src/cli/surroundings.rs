@@ -3,6 +3,8 @@
 //! Owns the one look at the environment and the current directory; from here
 //! on both are data.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
@@ -23,10 +25,14 @@ pub(super) fn executor() -> Result<Executor, Failure> {
     let state = StateDir::locate(|name| std::env::var_os(name)).map_err(|error| {
         Failure::usage(format!("failed to {error}")).hint("set HOME or COFFERDAM_STATE_DIR")
     })?;
-    Ok(Executor::open(Options::new(
-        state.path().to_owned(),
-        std::env::vars_os().collect(),
-    ))?)
+    Ok(Executor::open(options(state.path(), std::env::vars_os().collect())?)?)
+}
+
+/// The surroundings of this process, with a state directory and variables.
+pub(super) fn options(state: &Path, variables: BTreeMap<OsString, OsString>) -> Result<Options, Failure> {
+    let own_exe = std::env::current_exe()
+        .map_err(|error| Failure::new(ExitCode::Internal, format!("failed to find this program's own file: {error}")))?;
+    Ok(Options::new(state.to_owned(), own_exe, variables))
 }
 
 /// The repository that the person means, if they stand in one.

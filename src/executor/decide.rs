@@ -11,12 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Executor;
 use super::book::FoundAgent;
+use super::cage::Machine;
 use super::errand::Errand;
 use super::error::{Error, Fault, Stage};
 use super::land::{self, LandOrder};
 use super::recover::{self, Recovered};
-use super::site::{Site, blocking};
+use super::site::blocking;
 use crate::cleanup;
+use crate::confinement::Waivers;
 use crate::git::{Registration, Repository};
 use crate::model::{
     AgentRecord, ExitCode, IntegrationStatus, Land, LeftOver, OnConflict, RunId, RunRecord,
@@ -87,6 +89,7 @@ impl Executor {
             site: self.site.clone(),
             repo: repo.clone(),
             errand: errand.clone(),
+            machine: Machine { enforcement: self.probe()?, waivers: Waivers::default() },
             agent: agent.id.clone(),
             title: land::title(&agent.name, agent.task.as_deref().unwrap_or("")),
             base_commit: base,
@@ -103,12 +106,15 @@ impl Executor {
         let landed = land::land_result(order).await;
         errand.abandon(&self.site, &repo);
         let integration = landed?;
-        let exit_code =
-            if integration.status == IntegrationStatus::Held || !integration.conflicts.is_empty() {
-                ExitCode::Held
-            } else {
-                ExitCode::Success
-            };
+        let marked = how.on_conflict == OnConflict::Markers && !integration.conflicts.is_empty();
+        let exit_code = match integration.status {
+            IntegrationStatus::Landed | IntegrationStatus::NoChange if !marked => ExitCode::Success,
+            IntegrationStatus::Landed
+            | IntegrationStatus::NoChange
+            | IntegrationStatus::Held
+            | IntegrationStatus::Rejected
+            | IntegrationStatus::NotRequested => ExitCode::Held,
+        };
         let record = self.book().amend(&found.record.run, &agent.id, |agent| {
             super::close::note_integration(agent, integration)
         })?;

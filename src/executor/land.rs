@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::cage::Machine;
 use super::errand::Errand;
 use super::error::{Error, Fault, Stage};
 use super::run::{Run, Seat, StartingPoint};
@@ -35,6 +36,7 @@ pub(super) struct LandOrder {
     pub(super) site: Arc<Site>,
     pub(super) repo: Repository,
     pub(super) errand: Arc<Errand>,
+    pub(super) machine: Machine,
     pub(super) agent: AgentId,
     /// For a branch or commit: who made it.
     pub(super) title: String,
@@ -63,6 +65,7 @@ impl LandOrder {
             site: run.site.clone(),
             repo: run.repo.clone(),
             errand: run.errand.clone(),
+            machine: run.machine.clone(),
             agent: seat.agent.clone(),
             title: title(&task.name, &task.brief.task),
             base_commit: base.snapshot.commit.clone(),

@@ -24,6 +24,7 @@
 //! if it acquires something, a step in `cleanup`.
 
 mod book;
+mod cage;
 mod close;
 mod decide;
 mod errand;

@@ -4,10 +4,12 @@
 //! and its end. The steps that an agent takes are in `steps`; how its record
 //! is closed is in `close`.
 
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+use super::cage::Machine;
 use super::errand::Errand;
 use super::error::{Error, Stage};
 use super::events::{Bus, Listener};
@@ -15,6 +17,8 @@ use super::recover;
 use super::schedule::Schedule;
 use super::site::{Site, blocking};
 use crate::admission::Registry;
+use crate::config::ConfigError;
+use crate::confinement::Waivers;
 use crate::audit::Trail;
 use crate::git::Repository;
 use crate::model::{
@@ -30,6 +34,18 @@ pub struct Control {
     pub cancel: CancellationToken,
     /// Kill at once instead of waiting for the grace period.
     pub kill: CancellationToken,
+    /// The number of the signal that asked for it; 0 while none has.
+    pub signal: Arc<AtomicI32>,
+}
+
+impl Control {
+    /// What the program ends with because of a signal, if one came.
+    fn by_signal(&self) -> ExitCode {
+        match self.signal.load(Ordering::SeqCst) {
+            0 => ExitCode::Success,
+            number => ExitCode::Signal(number),
+        }
+    }
 }
 
 /// One agent of a run: what was asked, and its place in the record.
@@ -57,7 +73,7 @@ pub(super) struct Run {
     pub(super) registry: Registry,
     pub(super) schedule: Schedule,
     pub(super) bus: Bus,
-    pub(super) mode: ViewMode,
+    pub(super) machine: Machine,
     pub(super) first_base: Arc<StartingPoint>,
     pub(super) record: Mutex<RunRecord>,
     seats: Vec<Arc<Seat>>,
@@ -76,7 +92,7 @@ impl Run {
         control: Control,
         listener: Arc<dyn Listener>,
     ) -> Result<Arc<Self>, Error> {
-        let (errand, snapshot, mode) = open_ground(&site, &repo, &request).await?;
+        let (errand, snapshot, machine) = open_ground(&site, &repo, &request).await?;
         let id = errand.id.clone();
         let trail = Trail::open(&site.state.audit_path())
             .map_err(|error| Error::at(Stage::Record, anyhow::Error::new(error)))?;
@@ -96,7 +112,7 @@ impl Run {
             control,
             schedule,
             bus,
-            mode,
+            machine,
             first_base: Arc::new(StartingPoint { snapshot }),
             record: Mutex::new(record),
             seats,
@@ -176,11 +192,10 @@ impl Run {
             .clone();
         recover::note_salvaged(&mut record, &settled);
         record.cleanup = settled.report;
-        let mut code = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-        code = code.worst(super::close::exit_code(&record, &self.seats));
-        if self.control.cancel.is_cancelled() && code == ExitCode::Success {
-            code = ExitCode::Partial;
-        }
+        let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut code = fault
+            .worst(super::close::exit_code(&record, &self.seats))
+            .worst(self.control.by_signal());
         let site = self.site.clone();
         if record.cleanup.complete {
             if let Err(error) =
@@ -254,7 +269,9 @@ async fn open_ground(
     site: &Arc<Site>,
     repo: &Repository,
     request: &RunRequest,
-) -> Result<(Errand, Snapshot, ViewMode), Error> {
+) -> Result<(Errand, Snapshot, Machine), Error> {
+    let waivers = Waivers::parse(&request.allow_degraded)
+        .map_err(|error| Error::at(Stage::Confinement, ConfigError::from(error)))?;
     let helper = site.helper.clone();
     let probe = blocking(move || cofferdam_sandbox::probe(&helper));
     let (site_, repo_, base) = (site.clone(), repo.clone(), request.base.clone());
@@ -271,7 +288,7 @@ async fn open_ground(
     let (probed, ground) = tokio::join!(probe, ground);
     let (errand, snapshot) = ground??;
     match probed? {
-        Ok(found) => Ok((errand, snapshot, super::steps::view_mode(&found))),
+        Ok(enforcement) => Ok((errand, snapshot, Machine { enforcement, waivers })),
         Err(error) => {
             errand.abandon(site, repo);
             Err(Error::at(Stage::Confinement, error))

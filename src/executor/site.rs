@@ -5,6 +5,7 @@
 //! The library reads no environment and no home directory by itself: what it
 //! is to know of the person stands in [`Options`].
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +27,9 @@ pub struct Options {
     /// How to re-execute this program as the helper of a cage.
     pub helper: Helper,
     /// The person's environment; agents get an allow-list of it.
-    pub environment: Vec<(OsString, OsString)>,
+    pub variables: BTreeMap<OsString, OsString>,
+    /// This program's own file, which agents may execute.
+    pub own_exe: PathBuf,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -37,13 +40,8 @@ impl Options {
     /// The program must call [`cofferdam_sandbox::enter_stage_if_asked`] first
     /// thing in `main`.
     #[must_use]
-    pub fn new(state_dir: PathBuf, environment: Vec<(OsString, OsString)>) -> Self {
-        Self {
-            state_dir,
-            helper: Helper::current(),
-            environment,
-            clock: Arc::new(SystemClock),
-        }
+    pub fn new(state_dir: PathBuf, own_exe: PathBuf, variables: BTreeMap<OsString, OsString>) -> Self {
+        Self { state_dir, helper: Helper::current(), variables, own_exe, clock: Arc::new(SystemClock) }
     }
 }
 
@@ -54,7 +52,8 @@ pub(super) struct Site {
     pub(super) state: StateDir,
     pub(super) spawner: Spawner,
     pub(super) helper: Helper,
-    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) variables: BTreeMap<OsString, OsString>,
+    pub(super) own_exe: PathBuf,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -69,14 +68,6 @@ impl Site {
 
     pub(super) fn book(&self) -> Book<'_> {
         Book::new(&self.state)
-    }
-
-    /// A variable of the person's environment.
-    pub(super) fn variable(&self, name: &str) -> Option<OsString> {
-        self.environment
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.clone())
     }
 }
 
@@ -109,7 +100,8 @@ impl Executor {
             state,
             spawner,
             helper: options.helper,
-            environment: options.environment,
+            variables: options.variables,
+            own_exe: options.own_exe,
             clock: options.clock,
         };
         Ok(Self {

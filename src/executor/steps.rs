@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cofferdam_sandbox::{Enforcement, Input, Layer, Policy, Status};
 
+use super::cage::{self, Inmate};
 use super::error::{Error, Stage};
 use super::land::{self, LandOrder};
 use super::pipeline::Halt;
@@ -28,14 +29,6 @@ use crate::workspace::{self, Capture, Harvest, Workspace};
 
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Whether this machine lets the helper mount.
-pub(super) fn view_mode(found: &Enforcement) -> ViewMode {
-    match found.layers.get(&Layer::Mounts) {
-        Some(Status::Full | Status::Partial { .. }) => ViewMode::Mounted,
-        Some(Status::Absent { .. } | Status::Waived) | None => ViewMode::InPlace,
-    }
-}
 
 impl Run {
     /// What the agent starts from, once the tasks that it follows have landed.
@@ -157,7 +150,7 @@ impl Run {
             let ground = workspace::Ground {
                 repo: &run.repo,
                 state: &run.errand.directory,
-                mode: run.mode,
+                mode: run.machine.view_mode(),
             };
             let (backend, reason) =
                 workspace::choose(run.request.workspace, &ground).map_err(making)?;
@@ -172,7 +165,7 @@ impl Run {
                 snapshot: &base.snapshot,
                 agent: &seat.agent,
                 dir: &directory,
-                mode: run.mode,
+                mode: run.machine.view_mode(),
                 carry: &seat.task.carry,
                 writer: if seat.task.contract.is_writer() {
                     workspace::Access::Writer
@@ -192,32 +185,23 @@ impl Run {
     }
 
     /// The policy of the cage.
-    pub(super) fn confine(
-        &self,
-        seat: &Seat,
-        live: &Live,
-        workspace: &Workspace,
-    ) -> Result<Policy, Halt> {
-        let input = confinement::Input {
-            contract: &seat.task.contract,
-            view: &workspace.view,
+    pub(super) fn confine(&self, seat: &Seat, live: &Live, workspace: &Workspace) -> Result<Policy, Halt> {
+        let permit = live.admitted();
+        let start = self.start_directory(workspace);
+        let inmate = Inmate {
+            run: &self.errand.id,
+            agent: &seat.agent,
+            name: &seat.task.name,
+            depth: permit.depth(),
+            deadline: permit.deadline(),
+            brief: &seat.task.brief,
+            contract: permit.contract(),
             command: &seat.task.command,
-            start: self.start_directory(workspace),
-            environment: &self.site.environment,
-            extra: &seat.task.env,
-            identity: confinement::Identity {
-                run: &self.errand.id,
-                agent: &seat.agent,
-                name: &seat.task.name,
-                depth: live.admitted().depth(),
-                deadline: live.admitted().deadline(),
-                brief: &seat.task.brief,
-            },
+            start: &start,
+            env: &seat.task.env,
             limits: seat.task.limits,
-            waived: &self.request.allow_degraded,
         };
-        confinement::policy(&input)
-            .map_err(|error| Halt::Failed(Error::at(Stage::Confinement, error)))
+        Ok(cage::policy(&self.site, &self.machine, workspace, inmate)?)
     }
 
     /// The caller's directory inside the copy; the top where the copy has no
@@ -286,7 +270,7 @@ impl Run {
     }
 
     fn note_enforcement(&self, seat: &Seat, enforcement: &Enforcement) {
-        let guarantees = confinement::guarantees(enforcement);
+        let guarantees = confinement::held(enforcement);
         self.amend(seat, |agent| {
             for (layer, status) in &enforcement.layers {
                 agent

@@ -13,11 +13,11 @@ use std::time::Duration;
 use cofferdam_sandbox::Input;
 use tokio_util::sync::CancellationToken;
 
+use super::cage::{self, Inmate};
 use super::error::{Error, Stage};
 use super::land::LandOrder;
 use super::site::{Site, blocking};
 use crate::cleanup::Step;
-use crate::confinement;
 use crate::model::{Base, Brief, ObjectId, ResourceLimits, ViewMode, WorkspaceChoice};
 use crate::process::{LineSink, OutputLog, Stream, Supervision, supervise};
 use crate::workspace::{self, Workspace};
@@ -98,10 +98,7 @@ fn scratch_copy(
     let making = |error: workspace::Error| Error::at(Stage::Integration, error);
     let snapshot = workspace::snapshot(&order.repo, &Base::Revision(commit.to_string()), &scratch)
         .map_err(making)?;
-    let mode = match cofferdam_sandbox::probe(&order.site.helper) {
-        Ok(found) => super::steps::view_mode(&found),
-        Err(_) => ViewMode::InPlace,
-    };
+    let mode = order.machine.view_mode();
     let ground = workspace::Ground {
         repo: &order.repo,
         state: &order.errand.directory,
@@ -133,26 +130,20 @@ async fn run(
         OsString::from("-c"),
         OsString::from(command),
     ];
-    let input = confinement::Input {
+    let inmate = Inmate {
+        run: &order.errand.id,
+        agent,
+        name: "verify",
+        depth: 0,
+        deadline: None,
+        brief: &brief,
         contract: &order.contract,
-        view: &workspace.view,
         command: &argv,
-        start: workspace.view.root.clone(),
-        environment: &order.site.environment,
-        extra: &[],
-        identity: confinement::Identity {
-            run: &order.errand.id,
-            agent,
-            name: "verify",
-            depth: 0,
-            deadline: None,
-            brief: &brief,
-        },
+        start: &workspace.view.root,
+        env: &[],
         limits: ResourceLimits::default(),
-        waived: &[],
     };
-    let policy =
-        confinement::policy(&input).map_err(|error| Error::at(Stage::Integration, error))?;
+    let policy = cage::policy(&order.site, &order.machine, workspace, inmate)?;
     let confined = order
         .site
         .spawner

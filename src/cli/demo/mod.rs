@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::args::DemoArgs;
 use super::failure::Failure;
 use super::{print, run};
-use crate::executor::{Executor, Listener, Options};
+use crate::executor::{Executor, Listener};
 use crate::model::{ConflictKind, Event, ExitCode, IntegrationStatus, RunRecord};
 use crate::process::Stream;
 use crate::report;
@@ -34,12 +34,12 @@ pub(super) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         "parent       README.md edited and notes.txt untracked: not committed, and every agent starts with both",
     );
     print::out_line("");
-    let executor = Executor::open(Options::new(sample.state(), sample.environment()))?;
+    let executor = Executor::open(super::surroundings::options(&sample.state(), sample.environment())?)?;
     let heard = Arc::new(Heard::default());
     let request = sample.request(executor.repository(&sample.repository())?.top())?;
-    let (record, signal) = run::start(&executor, request, heard.clone())?;
-    if let Some(number) = signal {
-        return Ok(ExitCode::Signal(number));
+    let record = run::start(&executor, request, heard.clone())?;
+    if record.exit_code > 128 {
+        return Ok(ExitCode::Signal(i32::from(record.exit_code) - 128));
     }
     print::out(&indented(&report::summary(&record)));
     tell_conflict(&executor, &record)?;

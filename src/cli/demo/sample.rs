@@ -97,15 +97,12 @@ impl Sample {
     }
 
     /// The person's environment, with a home that holds a secret.
-    pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
-        let mut all: Vec<_> = std::env::vars_os()
+    pub(super) fn environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut all: BTreeMap<_, _> = std::env::vars_os()
             .filter(|(name, _)| name != "HOME")
             .collect();
-        all.push((
-            "HOME".into(),
-            self.root.path().join("home").into_os_string(),
-        ));
-        all.push(("DEPLOY_TOKEN".into(), SECRET.into()));
+        all.insert("HOME".into(), self.root.path().join("home").into_os_string());
+        all.insert("DEPLOY_TOKEN".into(), SECRET.into());
         all
     }
 

@@ -1,0 +1,116 @@
+//! From a workspace to the policy of its cage.
+//!
+//! Owns gathering the facts that confinement decides on: what the machine
+//! achieved when it was tried, the person's environment, which paths exist.
+//! Agents and checks of merged trees get their cages by this one way.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cofferdam_sandbox::{Enforcement, Layer, Policy, Status};
+
+use super::error::{Error, Stage};
+use super::site::Site;
+use crate::confinement::{self, AgentFacts, Found, Host, Input, Waivers};
+use crate::model::{AgentId, Brief, Contract, Deadline, EnvEntry, ResourceLimits, RunId, ViewMode};
+use crate::workspace::Workspace;
+
+/// The file in an agent's directory that holds its brief.
+const BRIEF: &str = "brief.json";
+/// Ports that agents are told are their own start here.
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u64 = 20_000;
+
+/// What a machine enforces and what the person gave up.
+#[derive(Debug, Clone)]
+pub(super) struct Machine {
+    pub(super) enforcement: Enforcement,
+    pub(super) waivers: Waivers,
+}
+
+impl Machine {
+    /// Whether workspaces are mounted at the repository's own path.
+    pub(super) fn view_mode(&self) -> ViewMode {
+        let given_up = self.waivers.layers().contains(&Layer::Mounts);
+        match self.enforcement.status(Layer::Mounts) {
+            Some(Status::Full | Status::Partial { .. }) if !given_up => ViewMode::Mounted,
+            Some(Status::Full | Status::Partial { .. } | Status::Absent { .. } | Status::Waived) | None => ViewMode::InPlace,
+        }
+    }
+}
+
+/// One process tree that is to be caged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inmate<'a> {
+    pub(super) run: &'a RunId,
+    pub(super) agent: &'a AgentId,
+    pub(super) name: &'a str,
+    pub(super) depth: u32,
+    pub(super) deadline: Option<Deadline>,
+    pub(super) brief: &'a Brief,
+    pub(super) contract: &'a Contract,
+    pub(super) command: &'a [OsString],
+    /// Where it starts, as it sees it.
+    pub(super) start: &'a Path,
+    pub(super) env: &'a [EnvEntry],
+    pub(super) limits: ResourceLimits,
+}
+
+/// Makes the policy for an inmate of a workspace.
+pub(super) fn policy(site: &Site, machine: &Machine, workspace: &Workspace, inmate: Inmate<'_>) -> Result<Policy, Error> {
+    let confining = |error: std::io::Error| Error::at(Stage::Confinement, error);
+    let brief = workspace.dir.join(BRIEF);
+    let text = serde_json::to_vec_pretty(inmate.brief).expect("because a brief holds only text");
+    fs::write(&brief, text).map_err(confining)?;
+    let mut view = workspace.view.clone();
+    view.readable.push(brief.clone());
+    let home = match site.variables.get(&OsString::from("HOME")).map(PathBuf::from) {
+        Some(home) => home.canonicalize().unwrap_or(home),
+        // Without a home there is nothing of the person's to show or to hide.
+        None => PathBuf::from("/nonexistent"),
+    };
+    let input = Input {
+        contract: inmate.contract,
+        view: &view,
+        command: inmate.command,
+        cwd: inmate.start,
+        env: inmate.env,
+        agent: AgentFacts {
+            run: inmate.run,
+            agent: inmate.agent,
+            name: inmate.name,
+            depth: inmate.depth,
+            deadline: inmate.deadline,
+            brief: &brief,
+            port: port_of(inmate.agent),
+        },
+        host: Host { home: &home, own_exe: &site.own_exe, variables: &site.variables, look: &look },
+        waivers: &machine.waivers,
+        enforcement: &machine.enforcement,
+        limits: inmate.limits,
+    };
+    confinement::policy(&input).map_err(|error| Error::at(Stage::Confinement, error))
+}
+
+/// A port that other agents of the machine are not told of, by the agent's id.
+fn port_of(agent: &AgentId) -> u16 {
+    let digits = agent.as_str().rsplit('-').next().unwrap_or_default();
+    let bits = u64::from_str_radix(digits, 16).unwrap_or_default();
+    FIRST_PORT + u16::try_from(bits % PORTS).expect("because the number of ports fits")
+}
+
+fn look(path: &Path) -> Found {
+    match fs::symlink_metadata(path) {
+        Err(_) => Found::Nothing,
+        Ok(data) if data.is_dir() => Found::Directory,
+        Ok(data) if data.is_symlink() => {
+            if path.exists() {
+                Found::Other
+            } else {
+                Found::Nothing
+            }
+        }
+        Ok(_) => Found::Other,
+    }
+}
