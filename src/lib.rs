@@ -4,5 +4,6 @@
 pub mod admission;
 pub mod budget;
 pub mod config;
+pub mod confinement;
 pub mod git;
 pub mod model;
