@@ -91,7 +91,6 @@ pub struct Live {
 
 impl Live {
     /// The permit that it came from.
-    #[must_use]
     pub fn admitted(&self) -> &Admitted {
         &self.admitted
     }

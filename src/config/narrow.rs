@@ -51,7 +51,7 @@ pub(crate) fn notices(role: &Contract) -> Vec<String> {
         (role.model.is_some(), "`model`"),
         (!role.instructions.is_empty(), "`instructions`"),
     ];
-    inert
+    let mut notices: Vec<String> = inert
         .iter()
         .filter(|(present, _)| *present)
         .map(|(_, key)| {
@@ -60,7 +60,14 @@ pub(crate) fn notices(role: &Contract) -> Vec<String> {
                 role.role
             )
         })
-        .collect()
+        .collect();
+    if !role.read.is_empty() && !role.read.iter().any(|glob| glob == "**") {
+        notices.push(format!(
+            "`read` of the role `{}` does not hold a command back: it reads its whole copy",
+            role.role
+        ));
+    }
+    notices
 }
 
 fn wider(gate: Gate, have: String, limit: &str, setting: &str, advice: &str) -> ConfigError {

@@ -1,0 +1,157 @@
+//! What is mounted, and in which order.
+//!
+//! Owns the view of the file system: private directories over everything
+//! that holds other people's files or sockets of the host, the agent's own
+//! directories in them, then the workspace. Paths with a rule beneath a
+//! private directory are shown again by the helper itself. A repository may
+//! lie beneath any of them.
+
+use std::path::{Path, PathBuf};
+
+use cofferdam_sandbox::{Access, FileRule, Mount};
+
+use super::input::{Host, Input};
+use super::readable::SECRETS;
+use crate::model::{ViewAccess, ViewMode};
+
+/// Directories that are hidden besides the person's home directory.
+const HIDDEN: [&str; 7] = ["/home", "/root", "/run", "/var", "/srv", "/mnt", "/media"];
+
+/// Directories for temporary files; each becomes the agent's own.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Room in such a directory where it cannot be the agent's own on disk.
+const TEMPORARY_BYTES: u64 = 2 << 30;
+
+/// The mounts and where they leave the temporary directory.
+pub(super) struct Mounted {
+    pub(super) mounts: Vec<Mount>,
+    pub(super) tmp: PathBuf,
+    /// Temporary directories that are writable besides `tmp`.
+    pub(super) temporary: Vec<PathBuf>,
+}
+
+/// The mounts of an agent; none where its view is in place.
+pub(super) fn mounts(input: &Input<'_>, rules: &[FileRule]) -> Mounted {
+    let view = input.view;
+    let mut mounted = Mounted {
+        mounts: Vec::new(),
+        tmp: view.tmp.clone(),
+        temporary: Vec::new(),
+    };
+    match view.mode {
+        ViewMode::InPlace => return mounted,
+        ViewMode::Mounted => {}
+    }
+    for target in hidden(&input.host) {
+        mounted.mounts.push(Mount::Tmpfs {
+            target: target.into(),
+            access: Access::ReadOnly,
+            bytes: 0,
+        });
+    }
+    hide_secrets(&input.host, &mut mounted.mounts);
+    for directory in TEMPORARY.map(PathBuf::from) {
+        if input.host.is_directory(&directory) {
+            private_temporary(input, rules, directory, &mut mounted);
+        }
+    }
+    mounted
+        .mounts
+        .push(bind(&view.home, &view.home, Access::ReadWrite));
+    if mounted.tmp == view.tmp {
+        mounted
+            .mounts
+            .push(bind(&view.tmp, &view.tmp, Access::ReadWrite));
+    }
+    for mount in &view.mounts {
+        let access = match mount.access {
+            ViewAccess::ReadWrite if input.contract.is_writer() => Access::ReadWrite,
+            // A reader's role holds whatever its workspace would allow.
+            ViewAccess::ReadWrite | ViewAccess::ReadOnly => Access::ReadOnly,
+        };
+        mounted
+            .mounts
+            .push(bind(&mount.source, &mount.target, access));
+    }
+    mounted
+}
+
+fn bind(source: &Path, target: &Path, access: Access) -> Mount {
+    Mount::Bind {
+        source: source.into(),
+        target: target.into(),
+        access,
+    }
+}
+
+/// What is hidden, outermost first; what lies in another is hidden with it.
+fn hidden(host: &Host<'_>) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = HIDDEN.map(PathBuf::from).into();
+    // A home directory that is the root, or that a part of the system lies
+    // in, cannot be hidden; nothing in it has a rule, so it stays unreadable.
+    let usable = host.home.components().count() > 1 && !Path::new("/usr").starts_with(host.home);
+    if usable {
+        all.push(host.home.to_owned());
+    }
+    let mut hidden: Vec<PathBuf> = Vec::new();
+    for path in all {
+        let within = hidden.iter().any(|outer| path.starts_with(outer));
+        if !within && host.is_directory(&path) {
+            hidden.push(path);
+        }
+    }
+    hidden
+}
+
+fn hide_secrets(host: &Host<'_>, mounts: &mut Vec<Mount>) {
+    for secret in SECRETS.map(Path::new) {
+        if host.is_directory(secret) {
+            mounts.push(Mount::Tmpfs {
+                target: secret.into(),
+                access: Access::ReadOnly,
+                bytes: 0,
+            });
+        } else if host.exists(secret) {
+            mounts.push(bind(Path::new("/dev/null"), secret, Access::ReadOnly));
+        }
+    }
+}
+
+/// Makes a directory for temporary files the agent's own.
+///
+/// Where nothing else must be seen beneath it, it is the agent's directory on
+/// disk. Otherwise (a repository or a program in `/tmp`) it is a private one
+/// in memory, in which the targets can be made, and the one on disk keeps its
+/// own path.
+fn private_temporary(
+    input: &Input<'_>,
+    rules: &[FileRule],
+    directory: PathBuf,
+    mounted: &mut Mounted,
+) {
+    let view = input.view;
+    let targets = view.mounts.iter().map(|mount| mount.target.as_path());
+    let ruled = rules.iter().map(|rule| rule.path.0.as_path());
+    let crowded = targets
+        .chain(ruled)
+        .chain(view.readable.iter().map(PathBuf::as_path))
+        .chain(view.writable.iter().map(PathBuf::as_path))
+        .chain([view.home.as_path(), view.tmp.as_path(), view.root.as_path()])
+        .any(|path| path.starts_with(&directory));
+    if crowded {
+        mounted.mounts.push(Mount::Tmpfs {
+            target: directory.as_path().into(),
+            access: Access::ReadWrite,
+            bytes: TEMPORARY_BYTES,
+        });
+    } else {
+        mounted
+            .mounts
+            .push(bind(&view.tmp, &directory, Access::ReadWrite));
+        if mounted.tmp == view.tmp {
+            mounted.tmp.clone_from(&directory);
+        }
+    }
+    mounted.temporary.push(directory);
+}

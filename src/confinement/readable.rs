@@ -1,0 +1,264 @@
+//! What an agent may read and execute beyond its workspace.
+//!
+//! Owns the one table of it: the system, the toolchains of the person and the
+//! directories of `PATH`. The rest of the home directory is not in it, and no
+//! entry reaches a file that holds a credential. What the machine does not
+//! have is left out.
+
+use std::path::{Path, PathBuf};
+
+use cofferdam_sandbox::{FileRule, Rights};
+
+use super::input::{Host, Input};
+use crate::model::{NetworkAccess, ViewMode};
+
+/// The system's own files.
+const SYSTEM: [(&str, Rights); 17] = [
+    ("/usr", Rights::ReadExecute),
+    ("/bin", Rights::ReadExecute),
+    ("/sbin", Rights::ReadExecute),
+    ("/lib", Rights::ReadExecute),
+    ("/lib32", Rights::ReadExecute),
+    ("/lib64", Rights::ReadExecute),
+    ("/libx32", Rights::ReadExecute),
+    ("/opt", Rights::ReadExecute),
+    ("/nix/store", Rights::ReadExecute),
+    ("/run/current-system", Rights::ReadExecute),
+    ("/snap", Rights::ReadExecute),
+    ("/etc", Rights::Read),
+    ("/var/lib/dpkg", Rights::Read),
+    ("/var/lib/ca-certificates", Rights::Read),
+    ("/var/cache/fontconfig", Rights::Read),
+    ("/proc", Rights::Read),
+    ("/sys", Rights::Read),
+];
+
+/// Devices that belong to nobody.
+const DEVICES: [&str; 5] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
+
+/// Devices that only a view of its own makes private: in place they are the
+/// person's terminals and shared memory.
+const PRIVATE_DEVICES: [(&str, Rights); 4] = [
+    ("/dev/tty", Rights::Device),
+    ("/dev/ptmx", Rights::Device),
+    ("/dev/pts", Rights::Device),
+    ("/dev/shm", Rights::ReadWrite),
+];
+
+/// What name resolution reads where the network is open.
+const RESOLVER: [&str; 2] = ["/run/systemd/resolve", "/run/resolvconf"];
+
+/// Secrets beneath what is readable. They are covered by an empty directory
+/// or the null device; the superuser could read them otherwise.
+pub const SECRETS: [&str; 14] = [
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/wireguard",
+    "/etc/NetworkManager/system-connections",
+];
+
+/// A toolchain beneath the home directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Toolchain {
+    /// Its directory, relative to the home directory.
+    pub directory: &'static str,
+    /// What of it is readable; empty means all of it.
+    pub parts: &'static [&'static str],
+    /// The variable by which its programs find it; it is set to the directory.
+    pub variable: Option<&'static str>,
+}
+
+const fn whole(directory: &'static str, variable: Option<&'static str>) -> Toolchain {
+    Toolchain {
+        directory,
+        parts: &[],
+        variable,
+    }
+}
+
+const fn parts(directory: &'static str, parts: &'static [&'static str]) -> Toolchain {
+    Toolchain {
+        directory,
+        parts,
+        variable: None,
+    }
+}
+
+/// The toolchains that are looked for.
+pub const TOOLCHAINS: [Toolchain; 20] = [
+    // Next to these lies `credentials.toml`, so the directory is not whole.
+    parts(".cargo", &["bin", "registry", "git", "env"]),
+    whole(".rustup", Some("RUSTUP_HOME")),
+    whole(".nvm", Some("NVM_DIR")),
+    whole(".fnm", None),
+    whole(".volta", Some("VOLTA_HOME")),
+    parts(".npm-global", &["bin", "lib"]),
+    whole(".bun/bin", None),
+    whole(".deno/bin", None),
+    whole(".pyenv", Some("PYENV_ROOT")),
+    whole(".rbenv", Some("RBENV_ROOT")),
+    whole(".sdkman", Some("SDKMAN_DIR")),
+    whole(".jenv", None),
+    whole(".asdf", Some("ASDF_DATA_DIR")),
+    whole(".ghcup", None),
+    whole(".opam", Some("OPAMROOT")),
+    whole(".dotnet", Some("DOTNET_ROOT")),
+    whole("miniconda3", None),
+    whole("miniforge3", None),
+    parts("go", &["bin", "pkg"]),
+    parts(
+        ".local",
+        &[
+            "bin",
+            "lib",
+            "share/mise",
+            "share/uv",
+            "share/pnpm",
+            "share/pipx",
+            "share/rtx",
+            "share/fnm",
+        ],
+    ),
+];
+
+/// Directories of the home directory of which nothing is ever readable, even
+/// if `PATH` leads there.
+const NEVER: [&str; 8] = [
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".azure",
+    ".password-store",
+    ".mozilla",
+];
+
+/// The rules for everything that is read and executed but not written, and
+/// for devices.
+pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {
+    let host = &input.host;
+    let mut rules = Rules::new(host);
+    let in_place = input.view.mode == ViewMode::InPlace;
+    for (path, rights) in SYSTEM {
+        let path = Path::new(path);
+        // In place nothing hides a home directory that lies in the system.
+        if !(in_place && host.home.starts_with(path)) {
+            rules.add(path, rights);
+        }
+    }
+    for path in DEVICES {
+        rules.add(Path::new(path), Rights::Device);
+    }
+    if !in_place {
+        for (path, rights) in PRIVATE_DEVICES {
+            rules.add(Path::new(path), rights);
+        }
+    }
+    match input.contract.network {
+        NetworkAccess::None | NetworkAccess::Gateway => {}
+        NetworkAccess::Open => {
+            for path in RESOLVER {
+                rules.add(Path::new(path), Rights::Read);
+            }
+        }
+    }
+    for toolchain in TOOLCHAINS {
+        let directory = host.home.join(toolchain.directory);
+        if toolchain.parts.is_empty() {
+            rules.add(&directory, Rights::ReadExecute);
+        }
+        for part in toolchain.parts {
+            rules.add(&directory.join(part), Rights::ReadExecute);
+        }
+    }
+    for directory in path_directories(host) {
+        rules.add(&directory, Rights::ReadExecute);
+    }
+    rules.add(host.own_exe, Rights::ReadExecute);
+    if let Some(program) = program_by_path(input) {
+        rules.add(&program, Rights::ReadExecute);
+    }
+    rules.list
+}
+
+/// The directories of `PATH` that may be looked into: absolute, not the home
+/// directory or one above it, and none that holds or lies in a secret place.
+pub(super) fn path_directories(host: &Host<'_>) -> Vec<PathBuf> {
+    let Some(path) = host.variables.get(std::ffi::OsStr::new("PATH")) else {
+        return Vec::new();
+    };
+    let secret = |directory: &Path| {
+        NEVER.iter().any(|name| {
+            let never = host.home.join(name);
+            directory.starts_with(&never) || never.starts_with(directory)
+        })
+    };
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for directory in std::env::split_paths(path) {
+        let plain = directory.is_absolute()
+            && directory
+                .components()
+                .all(|part| part != std::path::Component::ParentDir);
+        if plain && !secret(&directory) && !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    directories
+}
+
+/// The program's file where the command names it by path and the workspace
+/// does not hold it.
+fn program_by_path(input: &Input<'_>) -> Option<PathBuf> {
+    let program = Path::new(input.command.first()?);
+    let by_path = program.components().count() > 1;
+    let plain = program
+        .components()
+        .all(|part| part != std::path::Component::ParentDir);
+    let path = input.cwd.join(program);
+    (by_path && plain && !path.starts_with(&input.view.root)).then_some(path)
+}
+
+struct Rules<'a> {
+    host: &'a Host<'a>,
+    list: Vec<FileRule>,
+}
+
+impl<'a> Rules<'a> {
+    fn new(host: &'a Host<'a>) -> Self {
+        Self {
+            host,
+            list: Vec::new(),
+        }
+    }
+
+    /// Adds a rule where there is something and nothing above it says as much.
+    fn add(&mut self, path: &Path, rights: Rights) {
+        let covered = self
+            .list
+            .iter()
+            .any(|rule| path.starts_with(&rule.path) && rule.rights == rights);
+        if !covered && self.host.exists(path) {
+            self.list.push(FileRule {
+                path: path.into(),
+                rights,
+            });
+        }
+    }
+}

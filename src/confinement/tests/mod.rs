@@ -1,0 +1,170 @@
+//! Tests of the policy: whole values for a made-up machine.
+//!
+//! Owns that machine: which paths it has, whose home there is, what was
+//! enforced when it was tried. Nothing of the machine that runs the tests is
+//! looked at.
+
+mod environment;
+mod guarantees;
+mod policy;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cofferdam_sandbox::{Enforcement, Layer, Proof, Status};
+
+use super::{AgentFacts, Found, Host, Input, Waivers};
+use crate::model::{
+    AgentId, Contract, EnvEntry, ResourceLimits, RunId, View, ViewAccess, ViewMode, ViewMount,
+};
+
+const STATE: &str = "/home/me/.local/state/cofferdam/runs/r";
+
+/// Everything that an [`Input`] borrows.
+struct Machine {
+    directories: BTreeSet<PathBuf>,
+    files: BTreeSet<PathBuf>,
+    home: PathBuf,
+    own_exe: PathBuf,
+    variables: BTreeMap<OsString, OsString>,
+    enforcement: Enforcement,
+    waivers: Waivers,
+    view: View,
+    command: Vec<OsString>,
+    cwd: PathBuf,
+    env: Vec<EnvEntry>,
+    run: RunId,
+    agent: AgentId,
+}
+
+fn full() -> Enforcement {
+    let mut enforcement = Enforcement {
+        proof: Proof::PidNamespace,
+        ..Enforcement::default()
+    };
+    for layer in Layer::ALL {
+        enforcement.layers.insert(layer, Status::Full);
+    }
+    enforcement
+}
+
+fn view(root: &str) -> View {
+    let mount = |source: &str, target: String, access| ViewMount {
+        source: PathBuf::from(STATE).join(source),
+        target: target.into(),
+        access,
+    };
+    View {
+        mode: ViewMode::Mounted,
+        root: root.into(),
+        mounts: vec![
+            mount("tree", root.to_owned(), ViewAccess::ReadWrite),
+            mount("git", format!("{root}/.git"), ViewAccess::ReadOnly),
+        ],
+        writable: vec![root.into()],
+        readable: vec![format!("{root}/.git").into()],
+        home: PathBuf::from(STATE).join("home"),
+        tmp: PathBuf::from(STATE).join("tmp"),
+    }
+}
+
+impl Machine {
+    fn new() -> Self {
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
+        Self {
+            directories: paths(&[
+                "/usr",
+                "/etc",
+                "/proc",
+                "/sys",
+                "/home",
+                "/root",
+                "/run",
+                "/var",
+                "/var/tmp",
+                "/tmp",
+                "/dev/pts",
+                "/dev/shm",
+                "/home/me",
+                "/home/me/.cargo/bin",
+                "/home/me/.rustup",
+                "/home/me/.ssh",
+                "/home/me/bin",
+                "/etc/sudoers.d",
+            ]),
+            files: paths(&[
+                "/bin",
+                "/lib64",
+                "/dev/null",
+                "/dev/urandom",
+                "/dev/tty",
+                "/dev/ptmx",
+                "/etc/shadow",
+                "/opt/cofferdam/cofferdam",
+                "/home/me/.cargo/credentials.toml",
+                "/home/me/tool",
+            ]),
+            home: "/home/me".into(),
+            own_exe: "/opt/cofferdam/cofferdam".into(),
+            variables: BTreeMap::from([(
+                "PATH".into(),
+                "/home/me/.cargo/bin:/home/me/bin:/usr/bin:relative::/home/me:/home/me/.ssh".into(),
+            )]),
+            enforcement: full(),
+            waivers: Waivers::default(),
+            view: view("/home/me/repo"),
+            command: vec!["sh".into(), "-c".into(), "true".into()],
+            cwd: "/home/me/repo/sub".into(),
+            env: Vec::new(),
+            run: RunId::from_bits(1),
+            agent: AgentId::from_bits(2),
+        }
+    }
+
+    fn waive(&mut self, names: &[&str]) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        self.waivers = Waivers::parse(&names).expect("because the names are known");
+    }
+
+    fn with_input<T>(&self, contract: &Contract, then: impl FnOnce(&Input<'_>) -> T) -> T {
+        let look = |path: &Path| {
+            if self.directories.contains(path) {
+                Found::Directory
+            } else if self.files.contains(path) {
+                Found::Other
+            } else {
+                Found::Nothing
+            }
+        };
+        then(&Input {
+            contract,
+            view: &self.view,
+            command: &self.command,
+            cwd: &self.cwd,
+            env: &self.env,
+            agent: AgentFacts {
+                run: &self.run,
+                agent: &self.agent,
+                name: "docs",
+                depth: 1,
+                deadline: None,
+                brief: Path::new("/brief.json"),
+                port: 20_001,
+            },
+            host: Host {
+                home: &self.home,
+                own_exe: &self.own_exe,
+                variables: &self.variables,
+                look: &look,
+            },
+            waivers: &self.waivers,
+            enforcement: &self.enforcement,
+            limits: ResourceLimits::default(),
+        })
+    }
+
+    fn policy(&self, contract: &Contract) -> Result<cofferdam_sandbox::Policy, super::Error> {
+        self.with_input(contract, super::policy)
+    }
+}
