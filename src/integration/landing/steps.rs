@@ -32,6 +32,14 @@ pub(super) enum Back {
     Kept,
 }
 
+/// The two ends of one step forward.
+struct Sides {
+    number: u32,
+    slot: Place,
+    /// `None` where the path cannot be reached.
+    target: Option<Place>,
+}
+
 /// The writer.
 pub(super) struct Writer<'a> {
     pub(super) root: &'a Root,
@@ -41,24 +49,32 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     /// Does one step.
+    ///
+    /// Whether it is done already is asked of the slot alone: a later step
+    /// may have put a file where this one's directory was.
     pub(super) fn forward(&self, step: &Step, path: &RepoPath) -> Result<Forward, Error> {
         tell(self.watch, Point::Before(step.slot))?;
-        let Some((slot, target)) = self.places(step, path)? else {
-            return Ok(self.unreachable(&step.act));
+        let sides = Sides {
+            number: step.slot,
+            slot: self.slot(step)?,
+            target: self.ok(self.root.place(path))?,
         };
         match &step.act {
-            Act::Delete { old } => self.delete(step.slot, old, &slot, &target),
-            Act::Create { .. } => self.create(step.slot, &slot, &target),
-            Act::Replace { old, inode, .. } => {
-                self.replace(step.slot, (old, *inode), &slot, &target)
-            }
+            Act::Delete { old } => self.delete(old, &sides),
+            Act::Create { .. } => self.create(&sides),
+            Act::Replace { old, inode, .. } => self.replace(old, *inode, &sides),
             Act::RemoveDirectory { .. } => {
                 // One that is not empty holds what the landing has no business
                 // with; a file that needs its name will find it taken.
-                self.ok(target.remove_directory())?;
+                if let Some(target) = &sides.target {
+                    self.ok(target.remove_directory())?;
+                }
                 Ok(Forward::Done)
             }
             Act::MakeDirectory => {
+                let Some(target) = &sides.target else {
+                    return Ok(Forward::Moved);
+                };
                 self.ok(target.make_directory(0o777))?;
                 let stands = self.ok(target.stat())?;
                 let is_directory = stands.is_some_and(|stat| stat.kind == Kind::Directory);
@@ -71,66 +87,62 @@ impl Writer<'_> {
         }
     }
 
-    fn unreachable(&self, act: &Act) -> Forward {
-        match act {
-            Act::RemoveDirectory { .. } => Forward::Done,
-            Act::Delete { .. } | Act::Create { .. } | Act::Replace { .. } | Act::MakeDirectory => {
-                Forward::Moved
-            }
-        }
-    }
-
-    fn delete(
-        &self,
-        number: u32,
-        old: &Content,
-        slot: &Place,
-        target: &Place,
-    ) -> Result<Forward, Error> {
-        if self.ok(slot.stat())?.is_none() {
-            match self.ok(target.move_to(slot))? {
-                store::Step::Done => tell(self.watch, Point::Renamed(number))?,
+    fn delete(&self, old: &Content, sides: &Sides) -> Result<Forward, Error> {
+        if self.ok(sides.slot.stat())?.is_none() {
+            let moved = match &sides.target {
+                Some(target) => self.ok(target.move_to(&sides.slot))?,
+                None => store::Step::Missing,
+            };
+            match moved {
+                store::Step::Done => tell(self.watch, Point::Renamed(sides.number))?,
                 store::Step::Taken | store::Step::Missing => return Ok(Forward::Moved),
             }
         }
-        if self.ok(old.stands_at(slot))? {
+        if self.ok(old.stands_at(&sides.slot))? {
             return Ok(Forward::Done);
         }
         // A name that was taken meanwhile leaves the edit in the slot, where
         // the way back finds and keeps it.
-        self.ok(slot.move_to(target))?;
+        if let Some(target) = &sides.target {
+            self.ok(sides.slot.move_to(target))?;
+        }
         Ok(Forward::Moved)
     }
 
-    fn create(&self, number: u32, slot: &Place, target: &Place) -> Result<Forward, Error> {
-        if self.ok(slot.stat())?.is_none() {
+    fn create(&self, sides: &Sides) -> Result<Forward, Error> {
+        if self.ok(sides.slot.stat())?.is_none() {
             return Ok(Forward::Done);
         }
-        match self.ok(slot.move_to(target))? {
+        let Some(target) = &sides.target else {
+            return Ok(Forward::Moved);
+        };
+        match self.ok(sides.slot.move_to(target))? {
             store::Step::Done => {
-                tell(self.watch, Point::Renamed(number))?;
+                tell(self.watch, Point::Renamed(sides.number))?;
                 Ok(Forward::Done)
             }
             store::Step::Taken | store::Step::Missing => Ok(Forward::Moved),
         }
     }
 
-    fn replace(
-        &self,
-        number: u32,
-        (old, inode): (&Content, u64),
-        slot: &Place,
-        target: &Place,
-    ) -> Result<Forward, Error> {
+    fn replace(&self, old: &Content, inode: u64, sides: &Sides) -> Result<Forward, Error> {
+        let slot = &sides.slot;
         if is_inode(self.ok(slot.stat())?, inode) {
-            match self.ok(slot.exchange(target))? {
-                store::Step::Done => tell(self.watch, Point::Renamed(number))?,
+            let exchanged = match &sides.target {
+                Some(target) => self.ok(slot.exchange(target))?,
+                None => store::Step::Missing,
+            };
+            match exchanged {
+                store::Step::Done => tell(self.watch, Point::Renamed(sides.number))?,
                 store::Step::Taken | store::Step::Missing => return Ok(Forward::Moved),
             }
         }
         if self.ok(old.stands_at(slot))? {
             return Ok(Forward::Done);
         }
+        let Some(target) = &sides.target else {
+            return Ok(Forward::Moved);
+        };
         match self.ok(slot.exchange(target))? {
             store::Step::Done | store::Step::Taken | store::Step::Missing => {}
         }
@@ -145,11 +157,12 @@ impl Writer<'_> {
     /// Puts one step back.
     pub(super) fn back(&self, step: &Step, path: &RepoPath) -> Result<Back, Error> {
         tell(self.watch, Point::Back(step.slot))?;
-        let Some((slot, target)) = self.places(step, path)? else {
-            let slot = self.ok(self.staging.stat(&step.slot_name()))?;
+        let slot = self.slot(step)?;
+        let Some(target) = self.ok(self.root.place(path))? else {
+            let lies = self.ok(slot.stat())?;
             return Ok(match &step.act {
-                Act::Delete { .. } if slot.is_some() => Back::Kept,
-                Act::Replace { inode, .. } if !is_inode(slot, *inode) => Back::Kept,
+                Act::Delete { .. } if lies.is_some() => Back::Kept,
+                Act::Replace { inode, .. } if !is_inode(lies, *inode) => Back::Kept,
                 Act::Delete { .. }
                 | Act::Replace { .. }
                 | Act::Create { .. }
@@ -226,10 +239,8 @@ impl Writer<'_> {
         }
     }
 
-    fn places(&self, step: &Step, path: &RepoPath) -> Result<Option<(Place, Place)>, Error> {
-        let slot = self.ok(self.staging.place(&step.slot_name()))?;
-        let target = self.ok(self.root.place(path))?;
-        Ok(slot.zip(target))
+    fn slot(&self, step: &Step) -> Result<Place, Error> {
+        self.ok(self.staging.make_place(&step.slot_name()))
     }
 
     fn ok<T>(&self, result: Result<T, store::Error>) -> Result<T, Error> {
