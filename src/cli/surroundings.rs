@@ -25,13 +25,23 @@ pub(super) fn executor() -> Result<Executor, Failure> {
     let state = StateDir::locate(|name| std::env::var_os(name)).map_err(|error| {
         Failure::usage(format!("failed to {error}")).hint("set HOME or COFFERDAM_STATE_DIR")
     })?;
-    Ok(Executor::open(options(state.path(), std::env::vars_os().collect())?)?)
+    Ok(Executor::open(options(
+        state.path(),
+        std::env::vars_os().collect(),
+    )?)?)
 }
 
 /// The surroundings of this process, with a state directory and variables.
-pub(super) fn options(state: &Path, variables: BTreeMap<OsString, OsString>) -> Result<Options, Failure> {
-    let own_exe = std::env::current_exe()
-        .map_err(|error| Failure::new(ExitCode::Internal, format!("failed to find this program's own file: {error}")))?;
+pub(super) fn options(
+    state: &Path,
+    variables: BTreeMap<OsString, OsString>,
+) -> Result<Options, Failure> {
+    let own_exe = std::env::current_exe().map_err(|error| {
+        Failure::new(
+            ExitCode::Internal,
+            format!("failed to find this program's own file: {error}"),
+        )
+    })?;
     Ok(Options::new(state.to_owned(), own_exe, variables))
 }
 

@@ -35,7 +35,10 @@ impl Machine {
         let given_up = self.waivers.layers().contains(&Layer::Mounts);
         match self.enforcement.status(Layer::Mounts) {
             Some(Status::Full | Status::Partial { .. }) if !given_up => ViewMode::Mounted,
-            Some(Status::Full | Status::Partial { .. } | Status::Absent { .. } | Status::Waived) | None => ViewMode::InPlace,
+            Some(
+                Status::Full | Status::Partial { .. } | Status::Absent { .. } | Status::Waived,
+            )
+            | None => ViewMode::InPlace,
         }
     }
 }
@@ -58,14 +61,23 @@ pub(super) struct Inmate<'a> {
 }
 
 /// Makes the policy for an inmate of a workspace.
-pub(super) fn policy(site: &Site, machine: &Machine, workspace: &Workspace, inmate: Inmate<'_>) -> Result<Policy, Error> {
+pub(super) fn policy(
+    site: &Site,
+    machine: &Machine,
+    workspace: &Workspace,
+    inmate: Inmate<'_>,
+) -> Result<Policy, Error> {
     let confining = |error: std::io::Error| Error::at(Stage::Confinement, error);
     let brief = workspace.dir.join(BRIEF);
     let text = serde_json::to_vec_pretty(inmate.brief).expect("because a brief holds only text");
     fs::write(&brief, text).map_err(confining)?;
     let mut view = workspace.view.clone();
     view.readable.push(brief.clone());
-    let home = match site.variables.get(&OsString::from("HOME")).map(PathBuf::from) {
+    let home = match site
+        .variables
+        .get(&OsString::from("HOME"))
+        .map(PathBuf::from)
+    {
         Some(home) => home.canonicalize().unwrap_or(home),
         // Without a home there is nothing of the person's to show or to hide.
         None => PathBuf::from("/nonexistent"),
@@ -85,7 +97,12 @@ pub(super) fn policy(site: &Site, machine: &Machine, workspace: &Workspace, inma
             brief: &brief,
             port: port_of(inmate.agent),
         },
-        host: Host { home: &home, own_exe: &site.own_exe, variables: &site.variables, look: &look },
+        host: Host {
+            home: &home,
+            own_exe: &site.own_exe,
+            variables: &site.variables,
+            look: &look,
+        },
         waivers: &machine.waivers,
         enforcement: &machine.enforcement,
         limits: inmate.limits,

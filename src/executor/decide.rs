@@ -89,7 +89,10 @@ impl Executor {
             site: self.site.clone(),
             repo: repo.clone(),
             errand: errand.clone(),
-            machine: Machine { enforcement: self.probe()?, waivers: Waivers::default() },
+            machine: Machine {
+                enforcement: self.probe()?,
+                waivers: Waivers::default(),
+            },
             agent: agent.id.clone(),
             title: land::title(&agent.name, agent.task.as_deref().unwrap_or("")),
             base_commit: base,

@@ -17,13 +17,13 @@ use super::recover;
 use super::schedule::Schedule;
 use super::site::{Site, blocking};
 use crate::admission::Registry;
+use crate::audit::Trail;
 use crate::config::ConfigError;
 use crate::confinement::Waivers;
-use crate::audit::Trail;
 use crate::git::Repository;
 use crate::model::{
     AgentId, AgentRecord, AgentState, BaseRecord, CleanupReport, EventKind, ExitCode, LeftOver,
-    RunId, RunLedger, RunRecord, RunRequest, TaskRequest, ViewMode,
+    RunId, RunLedger, RunRecord, RunRequest, TaskRequest,
 };
 use crate::workspace::Snapshot;
 
@@ -288,7 +288,14 @@ async fn open_ground(
     let (probed, ground) = tokio::join!(probe, ground);
     let (errand, snapshot) = ground??;
     match probed? {
-        Ok(enforcement) => Ok((errand, snapshot, Machine { enforcement, waivers })),
+        Ok(enforcement) => Ok((
+            errand,
+            snapshot,
+            Machine {
+                enforcement,
+                waivers,
+            },
+        )),
         Err(error) => {
             errand.abandon(site, repo);
             Err(Error::at(Stage::Confinement, error))

@@ -40,8 +40,18 @@ impl Options {
     /// The program must call [`cofferdam_sandbox::enter_stage_if_asked`] first
     /// thing in `main`.
     #[must_use]
-    pub fn new(state_dir: PathBuf, own_exe: PathBuf, variables: BTreeMap<OsString, OsString>) -> Self {
-        Self { state_dir, helper: Helper::current(), variables, own_exe, clock: Arc::new(SystemClock) }
+    pub fn new(
+        state_dir: PathBuf,
+        own_exe: PathBuf,
+        variables: BTreeMap<OsString, OsString>,
+    ) -> Self {
+        Self {
+            state_dir,
+            helper: Helper::current(),
+            variables,
+            own_exe,
+            clock: Arc::new(SystemClock),
+        }
     }
 }
 

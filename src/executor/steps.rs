@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cofferdam_sandbox::{Enforcement, Input, Layer, Policy, Status};
+use cofferdam_sandbox::{Enforcement, Input, Policy, Status};
 
 use super::cage::{self, Inmate};
 use super::error::{Error, Stage};
@@ -22,7 +22,7 @@ use crate::cleanup::{CAPTURED, INIT, STARTED, Step};
 use crate::confinement;
 use crate::model::{
     AgentState, Approve, Base, CleanupReport, EventKind, ExitCode, Gate, HeldFor, Integrate,
-    Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode, ViewMode,
+    Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode,
 };
 use crate::process::{Ended, LineSink, OutputLog, Stream, Supervision, supervise};
 use crate::workspace::{self, Capture, Harvest, Workspace};
@@ -185,7 +185,12 @@ impl Run {
     }
 
     /// The policy of the cage.
-    pub(super) fn confine(&self, seat: &Seat, live: &Live, workspace: &Workspace) -> Result<Policy, Halt> {
+    pub(super) fn confine(
+        &self,
+        seat: &Seat,
+        live: &Live,
+        workspace: &Workspace,
+    ) -> Result<Policy, Halt> {
         let permit = live.admitted();
         let start = self.start_directory(workspace);
         let inmate = Inmate {

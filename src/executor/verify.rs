@@ -18,7 +18,7 @@ use super::error::{Error, Stage};
 use super::land::LandOrder;
 use super::site::{Site, blocking};
 use crate::cleanup::Step;
-use crate::model::{Base, Brief, ObjectId, ResourceLimits, ViewMode, WorkspaceChoice};
+use crate::model::{Base, Brief, ObjectId, ResourceLimits, WorkspaceChoice};
 use crate::process::{LineSink, OutputLog, Stream, Supervision, supervise};
 use crate::workspace::{self, Workspace};
 

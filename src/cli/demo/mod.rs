@@ -34,7 +34,10 @@ pub(super) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         "parent       README.md edited and notes.txt untracked: not committed, and every agent starts with both",
     );
     print::out_line("");
-    let executor = Executor::open(super::surroundings::options(&sample.state(), sample.environment())?)?;
+    let executor = Executor::open(super::surroundings::options(
+        &sample.state(),
+        sample.environment(),
+    )?)?;
     let heard = Arc::new(Heard::default());
     let request = sample.request(executor.repository(&sample.repository())?.top())?;
     let record = run::start(&executor, request, heard.clone())?;

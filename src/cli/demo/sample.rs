@@ -101,7 +101,10 @@ impl Sample {
         let mut all: BTreeMap<_, _> = std::env::vars_os()
             .filter(|(name, _)| name != "HOME")
             .collect();
-        all.insert("HOME".into(), self.root.path().join("home").into_os_string());
+        all.insert(
+            "HOME".into(),
+            self.root.path().join("home").into_os_string(),
+        );
         all.insert("DEPLOY_TOKEN".into(), SECRET.into());
         all
     }
