@@ -131,6 +131,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
         // This process must outlive the launcher to sweep what is left; it
         // watches the line instead.
         set_parent_process_death_signal(None).map_err(failed("outlive the launcher"))?;
+        sweep::require_own_procfs().map_err(failed("find descendants"))?;
         set_child_subreaper(Some(getpid())).map_err(failed("become a sub-reaper"))?;
         prepare(&mut cage)?;
         hold(cage)

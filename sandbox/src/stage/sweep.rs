@@ -15,12 +15,20 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_se
 /// Deeper than any tree: what lies deeper is found once those above are dead.
 const DEEPEST: usize = 4096;
 
+/// Refuses a procfs of another PID namespace, whose numbers mean other processes here.
+pub(super) fn require_own_procfs() -> std::io::Result<()> {
+    let number = fs::read_link("/proc/self")?;
+    if number.to_str() == Some(super::this().as_raw_nonzero().to_string().as_str()) {
+        return Ok(());
+    }
+    Err(std::io::Error::other("/proc is of another PID namespace"))
+}
+
 /// Kills until nothing is left; the command's status if it is among the dead.
 pub(super) fn all(command: Pid) -> Option<i32> {
     let mut found = None;
     loop {
-        signal(libc::SIGSTOP);
-        signal(libc::SIGKILL);
+        // First, because mostly nothing is left and no procfs need be read.
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == command => found = Some(status.as_raw()),
@@ -29,6 +37,8 @@ pub(super) fn all(command: Pid) -> Option<i32> {
                 Err(_) => return found,
             }
         }
+        signal(libc::SIGSTOP);
+        signal(libc::SIGKILL);
         // The dead need a moment to get here; there is no event that covers
         // grandchildren.
         let moment = Timespec {

@@ -145,10 +145,17 @@ pub(crate) fn reset_signals() {
     }
 }
 
-/// Signals every process there is, except this one and its namespace's init.
+/// Signals every process of this PID namespace but its init, which must be this.
+///
+/// Anywhere else the same call would reach every process of the machine, so
+/// it is not made.
 pub(crate) fn signal_all(signal: c_int) {
-    // SAFETY: no memory is involved; the caller is pid 1 of its namespace.
-    unsafe { libc::kill(-1, signal) };
+    // SAFETY: neither call involves memory.
+    unsafe {
+        if libc::getpid() == 1 {
+            libc::kill(-1, signal);
+        }
+    }
 }
 
 /// Processor time of all children that have been waited for, their own included.

@@ -157,6 +157,7 @@ fn dies_with_its_helper() {
         let helper = rustix::process::Pid::from_raw(helper).unwrap();
         rustix::process::kill_process(helper, rustix::process::Signal::KILL).unwrap();
         // The launcher's own wait proves it, by the handle of the init.
+        until(|| launcher.try_wait().unwrap().is_some());
         let mut text = String::new();
         launcher
             .stdout
@@ -164,7 +165,6 @@ fn dies_with_its_helper() {
             .unwrap()
             .read_to_string(&mut text)
             .unwrap();
-        launcher.wait().unwrap();
         let result: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             (&result["signal"], &result["emptied"]),
