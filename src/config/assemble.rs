@@ -18,8 +18,8 @@ use super::role_set::RoleSet;
 use super::settings::Settings;
 use super::{Setting, ValueError, check_waiver, narrow, scope, words};
 use crate::model::{
-    Approve, Base, Brief, Deadline, EnvEntry, Integrate, LaunchLimits, RunRequest, StdinMode,
-    TaskRequest,
+    Approve, Base, Brief, Contract, Deadline, EnvEntry, Integrate, LaunchLimits, NetworkAccess,
+    RunRequest, StdinMode, TaskRequest,
 };
 
 /// What is to be run.
@@ -217,10 +217,9 @@ fn task(
     let role = roles.require(&settings.role)?;
     notices.extend(narrow::notices(role));
     let contract = narrow::contract(role, settings)?;
-    let integrate = match (contract.approve, settings.integrate) {
-        // The result waits for a person, so it must not land by itself.
-        (Approve::Human, Integrate::Auto) => Integrate::Hold,
-        (Approve::Human | Approve::None, asked) => asked,
+    let integrate = match settings.integrate {
+        Integrate::Auto if waits_for_a_person(&contract) => Integrate::Hold,
+        asked => asked,
     };
     let deadline = match work.own.deadline {
         None => None,
@@ -245,9 +244,22 @@ fn task(
     })
 }
 
+/// Whether a result must not land by itself: its role wants a person's word,
+/// or holds back what untrusted input has touched and reads the open network.
+fn waits_for_a_person(contract: &Contract) -> bool {
+    let tainted = match contract.network {
+        NetworkAccess::None | NetworkAccess::Gateway => false,
+        NetworkAccess::Open => contract.when_tainted.integrate.is_some(),
+    };
+    match contract.approve {
+        Approve::Human => true,
+        Approve::None => tainted,
+    }
+}
+
 fn run_deadline(settings: &Settings, now: Timestamp) -> Result<Option<Deadline>, ConfigError> {
-    let key = Setting::Deadline.option();
-    let resolved = settings.deadline.map(|spec| spec.resolve(&key, now));
+    let key = Setting::Deadline.key();
+    let resolved = settings.deadline.map(|spec| spec.resolve(key, now));
     Ok(resolved.transpose()?)
 }
 

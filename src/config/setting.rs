@@ -139,7 +139,7 @@ impl Setting {
             .then(|| format!("COFFERDAM_{}", self.key().to_ascii_uppercase()))
     }
 
-    /// The setting of that long option, key or variable.
+    /// The setting of that key; `None` where there is none.
     #[must_use]
     pub fn named(key: &str) -> Option<Self> {
         Self::ALL

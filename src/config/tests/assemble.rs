@@ -164,7 +164,7 @@ fn what_cannot_be_had_is_refused_by_name() {
         (
             (Setting::Deadline, "2025-01-01T00:00:00Z"),
             ExitCode::Usage,
-            "--deadline",
+            "deadline",
         ),
     ] {
         let result = run_with(&options(&[asked]), &roles(NOT_YET));
@@ -198,6 +198,10 @@ fn a_role_that_needs_a_person_never_lands_by_itself() {
     assert_eq!(task.integrate, Integrate::Hold);
     assert_eq!(task.contract.network, NetworkAccess::Open);
     assert_eq!(assembled.notices.len(), 1, "{:?}", assembled.notices);
+    let tainted =
+        "[role.x]\nexecute = true\nnetwork = \"open\"\nwhen_tainted = { integrate = \"hold\" }\n";
+    let assembled = run_with(&settings, &roles(tainted)).expect("because nothing is wrong");
+    assert_eq!(assembled.request.tasks[0].integrate, Integrate::Hold);
 }
 
 fn fleet(text: &str, pairs: Pairs<'_>) -> Result<Assembled, ConfigError> {
