@@ -198,7 +198,7 @@ impl MergeSpace {
     /// The same space as the oldest git would be asked: attributes from files,
     /// no messages.
     #[cfg(test)]
-    pub(crate) fn as_of_oldest_git(mut self) -> Self {
+    pub(crate) fn into_oldest(mut self) -> Self {
         self.attributes = Attributes::Materialised;
         self.messages = Messages::Absent;
         self

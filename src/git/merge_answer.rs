@@ -154,9 +154,9 @@ mod tests {
     fn reads_versions_and_messages() {
         let bytes = answer(&[
             TREE,
-            "\0100644 ",
+            "\x00100644 ",
             TREE,
-            " 1\ta\nb\0100755 ",
+            " 1\ta\nb\x00100755 ",
             TREE,
             " 3\ta\nb\0\0",
             "2\0a\nb\0c\0CONFLICT (modify/delete)\0a\nb deleted\n\0",
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        let stages = answer(&[TREE, "\0100644 ", TREE, " 1\ta\0\0"]);
+        let stages = answer(&[TREE, "\x00100644 ", TREE, " 1\ta\0\0"]);
         assert!(parse(&stages, true).is_err());
         let named = answer(&[TREE, "\0\x001\0x\0CONFLICT (contents)\0c\0"]);
         assert!(parse(&named, true).is_err());
@@ -195,7 +195,7 @@ mod tests {
     fn no_bytes_make_it_panic() {
         let whole = answer(&[
             TREE,
-            "\0100644 ",
+            "\x00100644 ",
             TREE,
             " 1\ta\0\0",
             "2\0a\0c\0CONFLICT (contents)\0c\n\0",

@@ -103,8 +103,9 @@ pub(in crate::integration) fn land_watched(
             return Ok(obstructed(found));
         }
         Err(error) => {
+            // What made it fail is worth more than what staging leaves behind.
             if !error.is_death() {
-                at.close(&staging)?;
+                drop(at.close(&staging));
             }
             return Err(error);
         }
@@ -221,11 +222,14 @@ impl Site<'_> {
         journal: &mut Journal<Line>,
         steps: &[(Step, RepoPath)],
     ) -> Result<Option<Moved>, Error> {
-        let (why, moved) = match self.write_forward(staging, steps) {
-            Ok(moved) if moved.is_empty() => {
+        let written = self.write_forward(staging, steps).and_then(|moved| {
+            if moved.is_empty() {
                 self.close(staging)?;
-                return Ok(None);
             }
+            Ok(moved)
+        });
+        let (why, moved) = match written {
+            Ok(moved) if moved.is_empty() => return Ok(None),
             Ok(moved) => (None, moved),
             Err(error) if error.is_death() => return Err(error),
             Err(error) => (Some(error), Vec::new()),
@@ -331,14 +335,25 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Removes staging, the journal first.
+    /// Removes staging, the journal first: with it the landing is over.
+    ///
+    /// What cannot be removed after that is no failure of the landing; the
+    /// next recovery removes it.
     pub(super) fn close(&self, staging: &Root) -> Result<(), Error> {
         let journal = RepoPath::from_bytes(b"journal").expect("because it is a plain name");
-        let place = self.land(staging.place(&journal))?;
-        if let Some(place) = place {
-            self.land(place.remove_file())?;
-            self.land(staging.sync_directory(None))?;
+        let place = self.land(staging.make_place(&journal))?;
+        self.land(place.remove_file())?;
+        match self.clear(staging) {
+            Err(error) if error.is_death() => Err(error),
+            Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    /// Removes the slots, once the journal is gone for good: a journal that
+    /// came back after a power failure would take a slot that is gone for a
+    /// step that is done.
+    fn clear(&self, staging: &Root) -> Result<(), Error> {
+        self.land(staging.sync_directory(None))?;
         tell(self.watch, Point::Closed)?;
         let failed = store::Error::io("remove", self.staging);
         self.land(std::fs::remove_dir_all(self.staging).map_err(failed))

@@ -5,6 +5,8 @@
 
 mod landing;
 mod laws;
+mod meanwhile;
+mod merge_cases;
 mod merge_table;
 mod merging;
 mod recovery;

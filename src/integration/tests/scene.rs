@@ -111,7 +111,7 @@ impl Scene {
         picture(&self.top())
     }
 
-    /// What a tree looks like in the files, made in a place of its own.
+    /// The bytes of the index.
     pub(super) fn index(&self) -> Vec<u8> {
         fs::read(self.top().join(".git/index")).expect("because something was staged")
     }
@@ -144,9 +144,11 @@ pub(super) fn picture(top: &Path) -> Picture {
     found
 }
 
+type Act<'a> = Box<dyn FnMut(Point) -> Result<(), Fault> + 'a>;
+
 /// Counts the points, and acts at one of them.
 pub(super) struct Watcher<'a> {
-    act: RefCell<Box<dyn FnMut(Point) -> Result<(), Fault> + 'a>>,
+    act: RefCell<Act<'a>>,
     seen: RefCell<Vec<Point>>,
 }
 
