@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::request::{self, Parts, Work};
 use super::{print, signals, surroundings};
 use crate::executor::{Control, Executor, Listener};
+use crate::git::Repository;
 use crate::model::{Event, ExitCode, Outcome, RunRecord, RunRequest};
 use crate::process::Stream;
 use crate::report;
@@ -29,9 +30,9 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         .hint("give `--events` a file"));
     }
     let executor = surroundings::executor()?;
-    let request = request(&executor, &args)?;
+    let (repo, request) = request(&executor, &args)?;
     let listener = Arc::new(Progress::new(&args)?);
-    let record = start(&executor, request, listener)?;
+    let record = start(&executor, (repo, request), listener)?;
     let only_failed_to_start = nothing_started(&record);
     if args.json && !only_failed_to_start {
         print::document(&record);
@@ -53,7 +54,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 /// Carries a request out under the person's signals.
 pub(super) fn start(
     executor: &Executor,
-    request: RunRequest,
+    (repo, request): (Repository, RunRequest),
     listener: Arc<dyn Listener>,
 ) -> Result<RunRecord, Failure> {
     let threads = tokio::runtime::Builder::new_multi_thread()
@@ -75,7 +76,7 @@ pub(super) fn start(
             )
         })?;
         let signal = control.signal.clone();
-        let ran = executor.run(request, control, listener).await;
+        let ran = executor.run(repo, request, control, listener).await;
         match (ran, signal.load(Ordering::SeqCst)) {
             (Ok(record), _) => Ok(record),
             (Err(error), 0) => Err(error.into()),
@@ -112,7 +113,7 @@ fn code_of(record: &RunRecord) -> ExitCode {
 }
 
 /// Turns the arguments into a request.
-fn request(executor: &Executor, args: &RunArgs) -> Result<RunRequest, Failure> {
+fn request(executor: &Executor, args: &RunArgs) -> Result<(Repository, RunRequest), Failure> {
     let cwd = surroundings::current_directory()?;
     let work = match (&args.plan, args.command.as_slice()) {
         (None, []) => {
@@ -143,7 +144,7 @@ fn request(executor: &Executor, args: &RunArgs) -> Result<RunRequest, Failure> {
             print::err_line(&format!("note: {}", print::visible(notice)));
         }
     }
-    Ok(assembled.request)
+    Ok((repo, assembled.request))
 }
 
 /// Shows a run as it happens.

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use cofferdam_sandbox::{Enforcement, Layer, Policy, Status};
@@ -68,6 +69,7 @@ pub(super) fn policy(
     inmate: Inmate<'_>,
 ) -> Result<Policy, Error> {
     let confining = |error: std::io::Error| Error::at(Stage::Confinement, error);
+    make_private_directories(&workspace.view.home, &workspace.view.tmp).map_err(confining)?;
     let brief = workspace.dir.join(BRIEF);
     let text = serde_json::to_vec_pretty(inmate.brief).expect("because a brief holds only text");
     fs::write(&brief, text).map_err(confining)?;
@@ -108,6 +110,25 @@ pub(super) fn policy(
         limits: inmate.limits,
     };
     confinement::policy(&input).map_err(|error| Error::at(Stage::Confinement, error))
+}
+
+/// The directories that the agent's variables name: a program that is told of
+/// one may expect it to exist.
+fn make_private_directories(home: &Path, tmp: &Path) -> std::io::Result<()> {
+    let runtime = tmp.join("runtime");
+    fs::create_dir_all(&runtime)?;
+    // Programs refuse a runtime directory that others may enter.
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700))?;
+    for name in [
+        ".cache",
+        ".config",
+        ".local/share",
+        ".local/state",
+        ".cargo",
+    ] {
+        fs::create_dir_all(home.join(name))?;
+    }
+    Ok(())
 }
 
 /// A port that other agents of the machine are not told of, by the agent's id.

@@ -129,7 +129,7 @@ fn recover_one(
     if around.is_some_and(|repo| repo.common_dir().as_os_str() != place.common_dir) {
         return Ok(None);
     }
-    let repo = match Repository::discover(&site.git, Path::new(&place.top)) {
+    let repo = match site.repository(Path::new(&place.top)) {
         Ok(repo) if repo.common_dir().as_os_str() == place.common_dir => repo,
         Ok(_) => return failed("another repository stands where its own did".to_owned()),
         Err(error) => return failed(format!("its repository cannot be opened: {error}")),

@@ -14,7 +14,7 @@ use cofferdam_sandbox::{Enforcement, Helper};
 
 use super::error::{Error, Fault, Stage};
 use super::{Control, Listener, book::Book, pipeline, recover, run::Run};
-use crate::git::{Git, Repository};
+use crate::git::{self, Git, Repository};
 use crate::model::{AgentId, Clock, ExitCode, RunId, RunRecord, RunRequest, SystemClock};
 use crate::process::Spawner;
 use crate::store::StateDir;
@@ -79,6 +79,12 @@ impl Site {
     pub(super) fn book(&self) -> Book<'_> {
         Book::new(&self.state)
     }
+
+    /// Opens a repository; nothing of ours is put into it for that.
+    pub(super) fn repository(&self, directory: &Path) -> Result<Repository, git::Error> {
+        let found = Repository::discover(&self.git, directory)?;
+        Ok(found.with_handle_in(&self.state.path().join("handles")))
+    }
 }
 
 fn random_bits() -> u64 {
@@ -124,7 +130,8 @@ impl Executor {
     /// # Errors
     /// There is none, or it is bare.
     pub fn repository(&self, directory: &Path) -> Result<Repository, Error> {
-        Repository::discover(&self.site.git, directory)
+        self.site
+            .repository(directory)
             .map_err(|error| Error::at(Stage::Opening, error))
     }
 
@@ -165,11 +172,11 @@ impl Executor {
     /// not allow it. What goes wrong with a single agent stands in the record.
     pub async fn run(
         &self,
+        repo: Repository,
         request: RunRequest,
         control: Control,
         listener: Arc<dyn Listener>,
     ) -> Result<RunRecord, Error> {
-        let repo = self.repository(&request.repo)?;
         let site = self.site.clone();
         let around = repo.clone();
         blocking(move || recover::recover_dead(&site, Some(&around))).await??;

@@ -41,7 +41,7 @@ impl Objects {
                 format: repository.object_format().to_owned(),
             });
         }
-        let handle = require_handle(repository.common_dir())?;
+        let handle = require_handle(repository.handle(), repository.objects_dir())?;
         let flags = git2::RepositoryOpenFlags::NO_SEARCH
             | git2::RepositoryOpenFlags::NO_DOTGIT
             | git2::RepositoryOpenFlags::BARE;
@@ -260,11 +260,18 @@ pub(super) fn from_raw(oid: Oid) -> ObjectId {
 }
 
 /// Makes the handle directory, once per repository.
-fn require_handle(common_dir: &Path) -> Result<PathBuf, Error> {
-    let ours = common_dir.join("cofferdam");
-    let handle = ours.join("handle");
-    if handle.join("HEAD").is_file() {
+fn require_handle(handle: &Path, objects_dir: &Path) -> Result<PathBuf, Error> {
+    let ours = handle.parent().unwrap_or(handle).to_owned();
+    let handle = handle.to_owned();
+    let leads_there = |handle: &Path| {
+        fs::read_link(handle.join("objects")).is_ok_and(|target| target == objects_dir)
+    };
+    if leads_there(&handle) {
         return Ok(handle);
+    }
+    if handle.exists() {
+        // The repository was moved since.
+        fs::remove_dir_all(&handle).map_err(Error::file("remove", &handle))?;
     }
     fs::create_dir_all(&ours).map_err(Error::file("make", &ours))?;
     let made = tempfile::Builder::new()
@@ -283,15 +290,14 @@ fn require_handle(common_dir: &Path) -> Result<PathBuf, Error> {
     let refs = made.path().join("refs");
     fs::create_dir(&refs).map_err(Error::file("make", &refs))?;
     let objects = made.path().join("objects");
-    // Relative, so that a repository may be moved.
-    symlink("../../objects", &objects).map_err(Error::file("make", &objects))?;
+    symlink(objects_dir, &objects).map_err(Error::file("make", &objects))?;
     let path = made.keep();
     match fs::rename(&path, &handle) {
         Ok(()) => Ok(handle),
         Err(source) => {
             let removed = fs::remove_dir_all(&path);
             // Another process was first: its handle is as good as this one.
-            if handle.join("HEAD").is_file() && removed.is_ok() {
+            if leads_there(&handle) && removed.is_ok() {
                 return Ok(handle);
             }
             Err(Error::file("make", &handle)(source))

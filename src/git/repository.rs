@@ -21,6 +21,7 @@ pub struct Repository {
     common_dir: PathBuf,
     objects_dir: PathBuf,
     format: String,
+    handle: PathBuf,
 }
 
 impl Repository {
@@ -60,6 +61,9 @@ impl Repository {
             let path = PathBuf::from(OsStr::from_bytes(&bytes));
             path.canonicalize().map_err(Error::file("find", &path))
         };
+        if let Some(found) = Self::discover_at_once(git, dir)? {
+            return Ok(found);
+        }
         let common_dir = directory("--git-common-dir")?;
         let format = ask(git, dir, "--show-object-format")?.unwrap_or_default();
         Ok(Self {
@@ -67,9 +71,72 @@ impl Repository {
             top: directory("--show-toplevel")?,
             git_dir: directory("--git-dir")?,
             objects_dir: common_dir.join("objects"),
+            handle: common_dir.join("cofferdam").join("handle"),
             common_dir,
             format: String::from_utf8_lossy(&format).into_owned(),
         })
+    }
+
+    /// All answers from one call of git; `None` where a path with a line end
+    /// makes them ambiguous.
+    fn discover_at_once(git: &Git, dir: &Path) -> Result<Option<Self>, Error> {
+        let questions = [
+            "--show-toplevel",
+            "--git-dir",
+            "--git-common-dir",
+            "--show-object-format",
+        ];
+        let output = git
+            .discovering(dir)
+            .args(["rev-parse", "--path-format=absolute"])
+            .args(questions)
+            .run()?;
+        if !output.status.success() {
+            return Ok(None);
+        }
+        let lines: Vec<&[u8]> = output
+            .stdout
+            .strip_suffix(b"\n")
+            .unwrap_or_default()
+            .split(|b| *b == b'\n')
+            .collect();
+        let [top, git_dir, common_dir, format] = lines[..] else {
+            return Ok(None);
+        };
+        let real = |bytes: &[u8]| {
+            let path = PathBuf::from(OsStr::from_bytes(bytes));
+            path.canonicalize().map_err(Error::file("find", &path))
+        };
+        let common_dir = real(common_dir)?;
+        Ok(Some(Self {
+            git: git.clone(),
+            top: real(top)?,
+            git_dir: real(git_dir)?,
+            objects_dir: common_dir.join("objects"),
+            handle: common_dir.join("cofferdam").join("handle"),
+            common_dir,
+            format: String::from_utf8_lossy(format).into_owned(),
+        }))
+    }
+
+    /// Keeps the handle to its objects in a directory of ours instead of in
+    /// the repository; see [`Repository::objects`].
+    #[must_use]
+    pub fn with_handle_in(mut self, directory: &Path) -> Self {
+        let name = git2::Oid::hash_object(
+            git2::ObjectType::Blob,
+            self.common_dir.as_os_str().as_bytes(),
+        );
+        // Hashing bytes in memory cannot fail; were it to, the place in the
+        // repository is as good.
+        if let Ok(name) = name {
+            self.handle = directory.join(name.to_string());
+        }
+        self
+    }
+
+    pub(super) fn handle(&self) -> &Path {
+        &self.handle
     }
 
     /// The top of the working tree; absolute, without links.
@@ -172,8 +239,8 @@ impl Repository {
 
     /// Opens its objects; one handle per thread.
     ///
-    /// The first call makes `cofferdam/handle` in the common git directory: a
-    /// git directory without refs and with a configuration of our own, whose
+    /// The first call makes a handle, `cofferdam/handle` in the common git
+    /// directory unless another place was named: a git directory without refs and with a configuration of our own, whose
     /// `objects` leads to the real ones. Neither the person's configuration
     /// nor a ref storage or extension that libgit2 does not know can then
     /// stand in the way of reading and writing objects.

@@ -39,8 +39,9 @@ pub(super) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
         sample.environment(),
     )?)?;
     let heard = Arc::new(Heard::default());
-    let request = sample.request(executor.repository(&sample.repository())?.top())?;
-    let record = run::start(&executor, request, heard.clone())?;
+    let repo = executor.repository(&sample.repository())?;
+    let request = sample.request(repo.top())?;
+    let record = run::start(&executor, (repo, request), heard.clone())?;
     if record.exit_code > 128 {
         return Ok(ExitCode::Signal(i32::from(record.exit_code) - 128));
     }
