@@ -62,26 +62,22 @@ impl DeadlineSpec {
         // zone, so that it cannot be mistaken for a duration.
         text.parse::<Timestamp>()
             .map(Self::At)
-            .map_err(|_| ValueError::new(key, format!("{DEADLINE}, ahead of now"), text))
+            .map_err(|_| ValueError::new(key, DEADLINE, text))
     }
 
     /// Turns it into an instant.
     ///
     /// # Errors
-    /// Refuses an instant that is not ahead of `now` or out of reach.
+    /// Refuses a duration that reaches beyond the calendar. An instant that has
+    /// passed is well-formed: the gate refuses it.
     pub fn resolve(self, key: &str, now: Timestamp) -> Result<Deadline, ValueError> {
         let (instant, text) = match self {
             Self::After(duration) => (now.checked_add(duration).ok(), format!("{duration:?}")),
             Self::At(instant) => (Some(instant), instant.to_string()),
         };
-        match instant {
-            Some(instant) if instant > now => Ok(Deadline::at(instant)),
-            Some(_) | None => Err(ValueError::new(
-                key,
-                format!("{DEADLINE}, ahead of now ({now})"),
-                &text,
-            )),
-        }
+        instant
+            .map(Deadline::at)
+            .ok_or_else(|| ValueError::new(key, format!("{DEADLINE}, within the calendar"), &text))
     }
 }
 

@@ -14,7 +14,7 @@ use super::book::FoundAgent;
 use super::cage::Machine;
 use super::errand::Errand;
 use super::error::{Error, Fault, Stage};
-use super::land::{self, LandOrder};
+use super::land::{self, LandOrder, OnLanded};
 use super::recover::{self, Recovered};
 use super::site::blocking;
 use crate::cleanup;
@@ -100,6 +100,9 @@ impl Executor {
             contract,
             // The person who applies it has looked, and decides beyond its scope.
             scope: vec!["**".to_owned()],
+            paths: Vec::new(),
+            record: found.record.run.clone(),
+            landed: OnLanded::of_book(&self.site, &found.record.run, &agent.id),
             cancel: CancellationToken::new(),
             on_conflict: how.on_conflict,
             land: how.land,

@@ -22,7 +22,7 @@ use crate::integration::{
 };
 use crate::model::{
     AgentId, Conflict, Contract, ExitCode, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
-    OnConflict, RepoPath,
+    OnConflict, RepoPath, RunId,
 };
 use crate::store::Root;
 use crate::workspace::{self, Capture};
@@ -45,6 +45,12 @@ pub(super) struct LandOrder {
     pub(super) contract: Contract,
     /// The paths that the result may change, as globs.
     pub(super) scope: Vec<String>,
+    /// The paths that the task claimed besides; empty claims all of the scope.
+    pub(super) paths: Vec<String>,
+    /// In whose record it stands that the result has landed.
+    pub(super) record: RunId,
+    /// Puts it there.
+    pub(super) landed: OnLanded,
     pub(super) cancel: CancellationToken,
     pub(super) on_conflict: OnConflict,
     pub(super) land: Land,
@@ -52,11 +58,41 @@ pub(super) struct LandOrder {
     pub(super) verify: Option<String>,
 }
 
+/// Writes down that a result has landed, as soon as it has: a crash from here
+/// on finds record and files in step.
+#[derive(Clone)]
+pub(super) struct OnLanded(Arc<dyn Fn() + Send + Sync>);
+
+impl OnLanded {
+    /// In the record that a live run holds in memory, and on disk from there.
+    fn of_run(run: &Arc<Run>, seat: &Arc<Seat>) -> Self {
+        let (run, seat) = (run.clone(), seat.clone());
+        Self(Arc::new(move || {
+            run.amend(&seat, |agent| {
+                agent.integration.status = IntegrationStatus::Landed
+            });
+            run.save_record();
+        }))
+    }
+
+    /// In a record that lies on disk alone.
+    pub(super) fn of_book(site: &Arc<Site>, run: &RunId, agent: &AgentId) -> Self {
+        let (site, run, agent) = (site.clone(), run.clone(), agent.clone());
+        Self(Arc::new(move || note_landed(&site, &run, &agent)))
+    }
+}
+
+impl std::fmt::Debug for OnLanded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnLanded")
+    }
+}
+
 impl LandOrder {
     /// The order for a result of a run.
     pub(super) fn of_run(
         run: &Arc<Run>,
-        seat: &Seat,
+        seat: &Arc<Seat>,
         base: &StartingPoint,
         capture: &Capture,
     ) -> Self {
@@ -72,6 +108,9 @@ impl LandOrder {
             result_tree: capture.changes.tree.clone(),
             contract: task.contract.clone(),
             scope: task.contract.write.clone(),
+            paths: task.paths.clone(),
+            record: run.errand.id.clone(),
+            landed: OnLanded::of_run(run, seat),
             cancel: seat.cancel.clone(),
             on_conflict: task.on_conflict,
             land: task.land.clone(),
@@ -108,7 +147,7 @@ pub(super) async fn land_result(order: LandOrder) -> Result<Integration, Error> 
         let lock =
             integration::lock(waiting.repo.common_dir(), &mut given_up).map_err(integrating)?;
         if lock.is_some() {
-            finish_landings(&waiting.repo)?;
+            finish_landings(&waiting.site, &waiting.repo)?;
         }
         Ok::<_, Error>(lock)
     })
@@ -190,7 +229,10 @@ fn merge(order: &LandOrder) -> Result<Attempt, Error> {
         ObjectFormat::of(&ours),
     )
     .map_err(|error| Error::at(Stage::Integration, error))?;
-    let scope = Scope::new(order.scope.iter()).map_err(integrating)?;
+    let mut scope = Scope::new(&order.scope).map_err(integrating)?;
+    if !order.paths.is_empty() {
+        scope = scope.and(Scope::new(&order.paths).map_err(integrating)?);
+    }
     let base_tree = objects
         .tree_of(&order.base_commit)
         .map_err(|error| Error::at(Stage::Integration, error))?;
@@ -259,7 +301,7 @@ fn into_worktree(
     let root =
         Root::open(order.repo.top()).map_err(|error| Error::at(Stage::Integration, error))?;
     let header = Header {
-        run: order.errand.id.clone(),
+        run: order.record.clone(),
         agent: order.agent.clone(),
         ours: ours.clone(),
         merged: merged.tree.clone(),
@@ -269,6 +311,7 @@ fn into_worktree(
         staging: &staging,
         header: &header,
         ignored: &|path| is_ignored(order, path),
+        landed: &|| (order.landed.0)(),
     };
     let landing = integration::land(&objects, &request).map_err(integrating)?;
     order
@@ -281,6 +324,16 @@ fn into_worktree(
         Landing::Moved { .. } => None,
         Landing::Blocked { conflicts } => Some(blocked(merged, conflicts)),
     })
+}
+
+fn note_landed(site: &Site, run: &RunId, agent: &AgentId) {
+    let amended = site.book().amend(run, agent, |agent| {
+        agent.integration.status = IntegrationStatus::Landed;
+        agent.integration.held_for.clear();
+    });
+    if let Err(error) = amended {
+        tracing::error!(%error, %agent, "a result has landed and its record does not say so yet");
+    }
 }
 
 /// Whether the repository's own rules ignore a path; a path that git cannot
@@ -330,14 +383,18 @@ fn as_branch(order: &LandOrder, name: &str, merged: Merged) -> Result<Integratio
 
 /// Finishes or takes back every landing that a dead launcher left under way;
 /// the caller holds the landing lock, so none of them is alive.
-fn finish_landings(repo: &Repository) -> Result<(), Error> {
+fn finish_landings(site: &Site, repo: &Repository) -> Result<(), Error> {
     let pending = integration::pending(repo.common_dir()).map_err(integrating)?;
     if pending.is_empty() {
         return Ok(());
     }
     let root = Root::open(repo.top()).map_err(|error| Error::at(Stage::Cleanup, error))?;
     for staging in pending {
-        match integration::recover(&staging, &root).map_err(integrating)? {
+        match integration::recover(&staging, &root, &|header| {
+            note_landed(site, &header.run, &header.agent)
+        })
+        .map_err(integrating)?
+        {
             Recovered::Nothing => {
                 tracing::debug!(staging = %staging.display(), "a landing had not begun")
             }
@@ -353,8 +410,8 @@ fn finish_landings(repo: &Repository) -> Result<(), Error> {
 }
 
 /// Finishes or takes back the landings that dead runs left in a repository.
-pub(super) fn recover_landings(repo: &Repository) -> Result<(), Error> {
+pub(super) fn recover_landings(site: &Site, repo: &Repository) -> Result<(), Error> {
     let mut never = || false;
     let _landing = integration::lock(repo.common_dir(), &mut never).map_err(integrating)?;
-    finish_landings(repo)
+    finish_landings(site, repo)
 }

@@ -12,6 +12,7 @@
 //! - `run`: what the agents of one run share · `steps`: the steps they take ·
 //!   `close`: how their records are closed
 //! - `errand`: a run's place in the state directory, with its lease
+//! - `preflight`: what can be known to fail before anything is started
 //! - `schedule`: who waits for whom
 //! - `land`: the way of one result into the parent's tree
 //! - `verify`: the check of a merged tree, in a cage of its own
@@ -32,6 +33,7 @@ mod error;
 mod events;
 mod land;
 mod pipeline;
+mod preflight;
 mod recover;
 mod run;
 mod schedule;

@@ -15,7 +15,8 @@ use super::site::Site;
 use crate::cleanup::{self, Footprint, INIT, Places, STARTED, Settled, Step};
 use crate::git::Repository;
 use crate::model::{
-    AgentState, CleanupReport, ExitCode, Integration, LeftOver, Outcome, RunId, RunRecord,
+    AgentState, CleanupReport, ExitCode, Integration, IntegrationStatus, LeftOver, Outcome, RunId,
+    RunRecord,
 };
 use crate::store::{Lease, Lock};
 
@@ -41,7 +42,7 @@ pub(super) fn settle_open(
         let Step::Landing { .. } = &step else {
             continue;
         };
-        let recovered = land::recover_landings(repo).and_then(|()| {
+        let recovered = land::recover_landings(site, repo).and_then(|()| {
             footprint
                 .undone(&step)
                 .map_err(|error| Error::at(Stage::Cleanup, error))
@@ -215,6 +216,9 @@ fn close_dead(record: &mut RunRecord, settled: &Settled) {
         }
         if agent.state != AgentState::Quarantined {
             agent.state = AgentState::Cleaned;
+        }
+        if agent.integration.status == IntegrationStatus::Landed {
+            continue;
         }
         let warnings = std::mem::take(&mut agent.integration.warnings);
         agent.integration = Integration {

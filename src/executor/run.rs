@@ -270,6 +270,7 @@ async fn open_ground(
     repo: &Repository,
     request: &RunRequest,
 ) -> Result<(Errand, Snapshot, Machine), Error> {
+    super::preflight::commands(site, repo, request)?;
     let waivers = Waivers::parse(&request.allow_degraded)
         .map_err(|error| Error::at(Stage::Confinement, ConfigError::from(error)))?;
     let helper = site.helper.clone();

@@ -15,7 +15,7 @@ const MANY_DELETED: usize = 20;
 
 /// The paths that an agent may change.
 #[derive(Debug, Clone)]
-pub struct Scope(GlobSet);
+pub struct Scope(Vec<GlobSet>);
 
 impl Scope {
     /// Reads globs relative to the repository: `*` and `?` stay within one
@@ -44,7 +44,14 @@ impl Scope {
             set.add(read);
         }
         let set = set.build().map_err(bad("all of them together"))?;
-        Ok(Self(set))
+        Ok(Self(vec![set]))
+    }
+
+    /// The scope that holds what both hold.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
     }
 
     /// The scope that holds every path.
@@ -58,7 +65,7 @@ impl Scope {
     /// Whether the path lies in the scope.
     #[must_use]
     pub fn holds(&self, path: &RepoPath) -> bool {
-        self.0.is_match(path.as_path())
+        self.0.iter().all(|set| set.is_match(path.as_path()))
     }
 }
 

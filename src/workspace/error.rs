@@ -76,9 +76,8 @@ impl Error {
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Unavailable { .. } | Self::Pattern { .. } => true,
-            Self::Git(_) | Self::File { .. } | Self::Unfinished { .. } | Self::Malformed { .. } => {
-                false
-            }
+            Self::Git(error) => error.is_usage(),
+            Self::File { .. } | Self::Unfinished { .. } | Self::Malformed { .. } => false,
         }
     }
 }

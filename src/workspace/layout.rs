@@ -147,6 +147,12 @@ impl Layout<'_> {
         Ok(())
     }
 
+    /// Puts the person's git identity into the private home directory.
+    pub(super) fn write_identity(self, text: &str) -> Result<(), Error> {
+        let path = self.0.join("home").join(".gitconfig");
+        fs::write(&path, text).map_err(file("write", &path))
+    }
+
     /// Marks the workspace as whole: only then may an agent begin, and only
     /// then does a missing file mean that the agent deleted it.
     pub(super) fn finish(self) -> Result<(), Error> {

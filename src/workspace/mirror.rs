@@ -37,6 +37,18 @@ pub struct Mirror {
 }
 
 impl Mirror {
+    /// The person's name and address as a git configuration: repositories
+    /// that the agent makes itself can commit with them too.
+    pub(super) fn identity(&self) -> String {
+        let mut text = String::new();
+        for name in ["name", "email"] {
+            if let Some(value) = self.settings.setting(&format!("user.{name}")) {
+                text.push_str(&["[user]\n\t", name, " = ", &quoted(value), "\n"].concat());
+            }
+        }
+        text
+    }
+
     /// Reads them; settings are read with the parent's files.
     pub(super) fn take(repo: &Repository, settings: Settings) -> Self {
         let common = repo.common_dir();

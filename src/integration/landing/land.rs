@@ -33,6 +33,10 @@ pub struct LandRequest<'a> {
     pub header: &'a Header,
     /// Whether the repository's rules ignore a path.
     pub ignored: &'a dyn Fn(&RepoPath) -> bool,
+    /// Told once every file is in place, while the journal still stands: what
+    /// is noted here is never ahead of the files, and a crash before it is
+    /// finished by recovery, which tells it again.
+    pub landed: &'a dyn Fn(),
 }
 
 /// How a landing ended.
@@ -110,7 +114,7 @@ pub(in crate::integration) fn land_watched(
             return Err(error);
         }
     };
-    let moved = at.write(&staging, &mut journal, &steps)?;
+    let moved = at.write(&staging, &mut journal, &steps, request.landed)?;
     match moved {
         None => Ok(Landing::Landed {
             paths: plan
@@ -221,9 +225,11 @@ impl Site<'_> {
         staging: &Root,
         journal: &mut Journal<Line>,
         steps: &[(Step, RepoPath)],
+        landed: &dyn Fn(),
     ) -> Result<Option<Moved>, Error> {
         let written = self.write_forward(staging, steps).and_then(|moved| {
             if moved.is_empty() {
+                landed();
                 self.close(staging)?;
             }
             Ok(moved)

@@ -75,17 +75,21 @@ pub fn pending(common_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// Makes the tree wholly before or wholly after the landing of `staging`.
 ///
+/// `landed` is told, before the journal goes, of a landing that recovery
+/// finished; see [`LandRequest::landed`](super::LandRequest::landed).
+///
 /// # Errors
 /// The journal is damaged, or a file cannot be moved; nothing is lost then,
 /// and it can be tried again.
-pub fn recover(staging: &Path, root: &Root) -> Result<Recovered, Error> {
-    recover_watched(staging, root, &Unwatched)
+pub fn recover(staging: &Path, root: &Root, landed: &dyn Fn(&Header)) -> Result<Recovered, Error> {
+    recover_watched(staging, root, landed, &Unwatched)
 }
 
 /// [`recover`], with somebody looking on.
 pub(in crate::integration) fn recover_watched(
     staging: &Path,
     root: &Root,
+    landed: &dyn Fn(&Header),
     watch: &dyn Watch,
 ) -> Result<Recovered, Error> {
     let site = Site {
@@ -115,7 +119,7 @@ pub(in crate::integration) fn recover_watched(
         Some(site.take_back(&slots, &steps)?)
     } else {
         let mut journal = site.land(Journal::open(&site.journal()))?;
-        site.write(&slots, &mut journal, &steps)?
+        site.write(&slots, &mut journal, &steps, &|| landed(&header))?
     };
     Ok(match moved {
         None => Recovered::Forward { header },

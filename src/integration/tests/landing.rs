@@ -346,6 +346,7 @@ fn another_file_system_is_refused_before_anything_is_written() {
         staging: &scene.staging(),
         header: &header,
         ignored: &|_| false,
+        landed: &|| {},
     };
     let answer = crate::integration::land(&scene.fixture.store, &request);
     assert!(

@@ -99,12 +99,13 @@ impl Scene {
             staging: &self.staging(),
             header: &header,
             ignored: &ignored,
+            landed: &|| {},
         };
         land_watched(&self.fixture.store, &request, watch)
     }
 
     pub(super) fn recover(&self, watch: &Watcher<'_>) -> Result<Recovered, Error> {
-        recover_watched(&self.staging(), &self.root(), watch)
+        recover_watched(&self.staging(), &self.root(), &|_| {}, watch)
     }
 
     pub(super) fn picture(&self) -> Picture {

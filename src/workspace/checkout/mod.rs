@@ -73,6 +73,7 @@ fn create(order: &Order<'_>) -> Result<Workspace, Error> {
         Registration::register(order.repo, order.agent, &head, &layout.tree())?;
     }
     let git = private_git::make(order)?;
+    layout.write_identity(&order.snapshot.mirror.identity())?;
     let index = stat_index::open(order, &git)?;
     let written = writer::write(order, &index)?;
     stat_index::refresh(index, &written, order)?;

@@ -1,0 +1,88 @@
+//! What can be known to fail before anything is started.
+//!
+//! Owns the look for the agents' programs: a fleet must not half run because
+//! the last task misspells one. What this cannot know (a program that an
+//! earlier task makes) is left to the start itself, which answers the same.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, Fault, Stage};
+use super::site::Site;
+use crate::git::Repository;
+use crate::model::{Base, ExitCode, RunRequest, TaskRequest};
+
+const HINT: &str = "give a program that exists in the repository or on the PATH and is executable";
+
+/// Looks for the program of every task.
+pub(super) fn commands(site: &Site, repo: &Repository, request: &RunRequest) -> Result<(), Error> {
+    for task in &request.tasks {
+        let Some(program) = task.command.first() else {
+            continue;
+        };
+        if let Err(why) = look(site, repo, request, (task, program)) {
+            let message = format!(
+                "execute `{}` for `{}`: {why}",
+                program.to_string_lossy(),
+                task.name
+            );
+            return Err(Error::at(
+                Stage::Opening,
+                Fault::new(ExitCode::Usage, message).hint(HINT),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn look(
+    site: &Site,
+    repo: &Repository,
+    request: &RunRequest,
+    (task, program): (&TaskRequest, &OsStr),
+) -> io::Result<()> {
+    if !program.as_bytes().contains(&b'/') {
+        let path = task
+            .env
+            .iter()
+            .find(|entry| entry.name == "PATH")
+            .map(|entry| entry.value.as_os_str());
+        let path = path.or_else(|| {
+            site.variables
+                .get(OsStr::new("PATH"))
+                .map(|value| value.as_os_str())
+        });
+        let places = std::env::split_paths(path.unwrap_or_default());
+        // An entry of the PATH inside the repository is seen in the copy.
+        let found = places
+            .map(|place| place.join(program))
+            .any(|file| executable(&file).is_ok());
+        return if found {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        };
+    }
+    let started_in = request
+        .cwd
+        .starts_with(repo.top())
+        .then_some(request.cwd.as_path())
+        .unwrap_or(repo.top());
+    let file: PathBuf = started_in.join(program);
+    let may_come_later = request.base != Base::Worktree || !task.after.is_empty();
+    if may_come_later && file.starts_with(repo.top()) {
+        return Ok(());
+    }
+    executable(&file)
+}
+
+fn executable(file: &Path) -> io::Result<()> {
+    let data = std::fs::metadata(file)?;
+    if data.is_dir() || data.permissions().mode() & 0o111 == 0 {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(())
+}
