@@ -88,7 +88,7 @@ pub(super) fn start(
 /// Whether the run is one agent that could not even be started: then the
 /// answer is an error, as it is for a request that was wrong.
 fn nothing_started(record: &RunRecord) -> bool {
-    matches!(record.agents.as_slice(), [only] if only.outcome == Some(Outcome::SpawnFailed))
+    matches!(record.agents.as_slice(), [only] if matches!(only.outcome, Some(Outcome::SpawnFailed | Outcome::Refused)))
 }
 
 fn code_of(record: &RunRecord) -> ExitCode {

@@ -78,7 +78,7 @@ pub(super) fn environment(input: &Input<'_>, tmp: &Path) -> Vec<(OsString, OsStr
     // Cargo writes into its home, so that is private; rustup's is only read.
     set("CARGO_HOME", home.join(".cargo").as_os_str());
     for toolchain in TOOLCHAINS {
-        let directory = input.host.home.join(toolchain.directory);
+        let directory = toolchain.root(&input.host);
         if let Some(variable) = toolchain.variable.filter(|_| input.host.exists(&directory)) {
             set(variable, directory.as_os_str());
         }

@@ -84,6 +84,35 @@ pub struct Toolchain {
     pub variable: Option<&'static str>,
 }
 
+impl Toolchain {
+    /// Where it lies: where its variable says, if that is a place that may be
+    /// looked into, else at its usual place beneath the home directory.
+    pub(super) fn root(&self, host: &Host<'_>) -> PathBuf {
+        let named = self
+            .variable
+            .and_then(|name| host.variables.get(std::ffi::OsStr::new(name)));
+        match named.map(Path::new) {
+            Some(directory) if may_be_read(host, directory) => directory.to_owned(),
+            Some(_) | None => host.home.join(self.directory),
+        }
+    }
+}
+
+/// Whether a directory that a variable names may be looked into: absolute,
+/// not the home directory or one above it, and none that holds or lies in a
+/// secret place.
+fn may_be_read(host: &Host<'_>, directory: &Path) -> bool {
+    let plain = directory.is_absolute()
+        && directory
+            .components()
+            .all(|part| part != std::path::Component::ParentDir);
+    let secret = NEVER.iter().any(|name| {
+        let never = host.home.join(name);
+        directory.starts_with(&never) || never.starts_with(directory)
+    });
+    plain && !secret
+}
+
 const fn whole(directory: &'static str, variable: Option<&'static str>) -> Toolchain {
     Toolchain {
         directory,
@@ -180,7 +209,7 @@ pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {
         }
     }
     for toolchain in TOOLCHAINS {
-        let directory = host.home.join(toolchain.directory);
+        let directory = toolchain.root(host);
         if toolchain.parts.is_empty() {
             rules.add(&directory, Rights::ReadExecute);
         }
@@ -204,19 +233,9 @@ pub(super) fn path_directories(host: &Host<'_>) -> Vec<PathBuf> {
     let Some(path) = host.variables.get(std::ffi::OsStr::new("PATH")) else {
         return Vec::new();
     };
-    let secret = |directory: &Path| {
-        NEVER.iter().any(|name| {
-            let never = host.home.join(name);
-            directory.starts_with(&never) || never.starts_with(directory)
-        })
-    };
     let mut directories: Vec<PathBuf> = Vec::new();
     for directory in std::env::split_paths(path) {
-        let plain = directory.is_absolute()
-            && directory
-                .components()
-                .all(|part| part != std::path::Component::ParentDir);
-        if plain && !secret(&directory) && !directories.contains(&directory) {
+        if may_be_read(host, &directory) && !directories.contains(&directory) {
             directories.push(directory);
         }
     }

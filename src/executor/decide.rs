@@ -65,18 +65,6 @@ impl Executor {
     /// # Errors
     /// There is no such result, or landing it could not be tried.
     pub async fn apply(&self, found: FoundAgent, how: ApplyOrder) -> Result<Decided, Error> {
-        let agent = found.agent().clone();
-        let (Some(tree), Some(base), Some(contract)) = (
-            agent.result.tree.clone(),
-            agent.base.clone(),
-            agent.contract.clone(),
-        ) else {
-            return Err(nothing_to_apply(&agent));
-        };
-        if agent.result.reference.is_none() || agent.integration.status == IntegrationStatus::Landed
-        {
-            return Err(nothing_to_apply(&agent));
-        }
         let repo = self.repository(std::path::Path::new(&found.record.repo))?;
         let (site, around) = (self.site.clone(), repo.clone());
         let errand = blocking(move || -> Result<Errand, Error> {
@@ -85,7 +73,52 @@ impl Executor {
         })
         .await??;
         let errand = Arc::new(errand);
-        let order = LandOrder {
+        let on_conflict = how.on_conflict;
+        let landed = match self.order(&found, how, (&repo, &errand)) {
+            Ok(order) => land::land_result(order).await,
+            Err(error) => Err(error),
+        };
+        errand.abandon(&self.site, &repo);
+        let integration = landed?;
+        let marked = on_conflict == OnConflict::Markers && !integration.conflicts.is_empty();
+        let exit_code = match integration.status {
+            IntegrationStatus::Landed | IntegrationStatus::NoChange if !marked => ExitCode::Success,
+            IntegrationStatus::Landed
+            | IntegrationStatus::NoChange
+            | IntegrationStatus::Held
+            | IntegrationStatus::Rejected
+            | IntegrationStatus::NotRequested => ExitCode::Held,
+        };
+        let agent = found.agent().id.clone();
+        let record = self.book().amend(&found.record.run, &agent, |agent| {
+            super::close::note_integration(agent, integration);
+        })?;
+        Ok(Decided {
+            agents: record
+                .agents
+                .into_iter()
+                .filter(|one| one.id == agent)
+                .collect(),
+            exit_code,
+        })
+    }
+
+    /// The way of a result that waits; an error where it does not wait.
+    fn order(
+        &self,
+        found: &FoundAgent,
+        how: ApplyOrder,
+        (repo, errand): (&Repository, &Arc<Errand>),
+    ) -> Result<LandOrder, Error> {
+        let agent = found.agent();
+        let waits = agent.result.reference.is_some()
+            && agent.integration.status != IntegrationStatus::Landed;
+        let (true, Some(tree), Some(base), Some(contract)) =
+            (waits, &agent.result.tree, &agent.base, &agent.contract)
+        else {
+            return Err(nothing_to_apply(agent));
+        };
+        Ok(LandOrder {
             site: self.site.clone(),
             repo: repo.clone(),
             errand: errand.clone(),
@@ -95,9 +128,9 @@ impl Executor {
             },
             agent: agent.id.clone(),
             title: land::title(&agent.name, agent.task.as_deref().unwrap_or("")),
-            base_commit: base,
-            result_tree: tree,
-            contract,
+            base_commit: base.clone(),
+            result_tree: tree.clone(),
+            contract: contract.clone(),
             // The person who applies it has looked, and decides beyond its scope.
             scope: vec!["**".to_owned()],
             paths: Vec::new(),
@@ -108,29 +141,6 @@ impl Executor {
             land: how.land,
             branch: format!("cofferdam/{}/{}", found.record.run, agent.id),
             verify: how.verify,
-        };
-        let landed = land::land_result(order).await;
-        errand.abandon(&self.site, &repo);
-        let integration = landed?;
-        let marked = how.on_conflict == OnConflict::Markers && !integration.conflicts.is_empty();
-        let exit_code = match integration.status {
-            IntegrationStatus::Landed | IntegrationStatus::NoChange if !marked => ExitCode::Success,
-            IntegrationStatus::Landed
-            | IntegrationStatus::NoChange
-            | IntegrationStatus::Held
-            | IntegrationStatus::Rejected
-            | IntegrationStatus::NotRequested => ExitCode::Held,
-        };
-        let record = self.book().amend(&found.record.run, &agent.id, |agent| {
-            super::close::note_integration(agent, integration)
-        })?;
-        Ok(Decided {
-            agents: record
-                .agents
-                .into_iter()
-                .filter(|one| one.id == agent.id)
-                .collect(),
-            exit_code,
         })
     }
 

@@ -66,11 +66,11 @@ fn look(
             Err(io::ErrorKind::NotFound.into())
         };
     }
-    let started_in = request
-        .cwd
-        .starts_with(repo.top())
-        .then_some(request.cwd.as_path())
-        .unwrap_or(repo.top());
+    let started_in = if request.cwd.starts_with(repo.top()) {
+        request.cwd.as_path()
+    } else {
+        repo.top()
+    };
     let file: PathBuf = started_in.join(program);
     let may_come_later = request.base != Base::Worktree || !task.after.is_empty();
     if may_come_later && file.starts_with(repo.top()) {

@@ -197,18 +197,17 @@ impl Run {
             .worst(super::close::exit_code(&record, &self.seats))
             .worst(self.control.by_signal());
         let site = self.site.clone();
-        if record.cleanup.complete {
-            if let Err(error) =
+        if record.cleanup.complete
+            && let Err(error) =
                 crate::cleanup::discard_directory(&self.errand.directory, &site.state.trash_dir())
-            {
-                record.cleanup.absorb(CleanupReport {
-                    complete: false,
-                    left: vec![LeftOver {
-                        what: self.errand.directory.to_string_lossy().into_owned(),
-                        why: error.to_string(),
-                    }],
-                });
-            }
+        {
+            record.cleanup.absorb(CleanupReport {
+                complete: false,
+                left: vec![LeftOver {
+                    what: self.errand.directory.to_string_lossy().into_owned(),
+                    why: error.to_string(),
+                }],
+            });
         }
         if !record.cleanup.complete {
             code = code.worst(ExitCode::Cleanup);

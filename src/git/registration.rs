@@ -56,10 +56,9 @@ impl Registration {
         }
         // Made beside `worktrees`, not in it: git reads every directory there.
         let ours = repo.common_dir().join("cofferdam");
-        let made = tempfile::Builder::new()
-            .prefix("entry-")
-            .tempdir_in(&ours)
-            .map_err(Error::file("make a directory in", &ours))?;
+        // Named after the agent, so that whoever finds it half made after a
+        // crash knows whose it is.
+        let made = Unfinished::make(unfinished(&ours, agent))?;
         let mut gitdir = worktree.join(".git").into_os_string().into_vec();
         gitdir.push(b'\n');
         for (name, bytes) in [
@@ -67,14 +66,11 @@ impl Registration {
             ("gitdir", gitdir),
             ("locked", format!("{MARK}agent {agent}\n").into_bytes()),
         ] {
-            let path = made.path().join(name);
+            let path = made.0.join(name);
             fs::write(&path, bytes).map_err(Error::file("write", &path))?;
         }
-        write_head(repo, made.path(), head)?;
-        fs::rename(made.path(), &entry).map_err(Error::file("make", &entry))?;
-        // The directory has moved; there is nothing left to take away.
-        drop(made.keep());
-        Ok(())
+        write_head(repo, &made.0, head)?;
+        fs::rename(&made.0, &entry).map_err(Error::file("make", &entry))
     }
 
     /// Takes a registration away; says whether there was one.
@@ -91,6 +87,13 @@ impl Registration {
     /// # Errors
     /// The entry is somebody else's, or cannot be removed.
     pub fn unregister_at(common_dir: &Path, agent: &AgentId) -> Result<bool, Error> {
+        let ours = common_dir.join("cofferdam");
+        for half in [unfinished(&ours, agent), gone(&ours, agent)] {
+            if is_there(&half) {
+                let _lock = lock(common_dir)?;
+                remove(&half)?;
+            }
+        }
         let entries = common_dir.join("worktrees");
         let entry = entries.join(agent.as_str());
         if !is_there(&entry) {
@@ -105,12 +108,10 @@ impl Registration {
         }
         // Renamed out first: an entry that is half removed would be reported
         // by git as broken, and would have lost our mark.
-        let gone = common_dir.join("cofferdam").join(format!("gone-{agent}"));
-        if is_there(&gone) {
-            fs::remove_dir_all(&gone).map_err(Error::file("remove", &gone))?;
-        }
+        let gone = gone(&ours, agent);
+        remove(&gone)?;
         fs::rename(&entry, &gone).map_err(Error::file("remove", &entry))?;
-        fs::remove_dir_all(&gone).map_err(Error::file("remove", &gone))?;
+        remove(&gone)?;
         // Git removes the directory with its last entry, and so does this;
         // others' entries make the call fail, which is what is wanted.
         drop(fs::remove_dir(&entries));
@@ -169,6 +170,42 @@ fn write_head(repo: &Repository, entry: &Path, head: &RegisteredHead) -> Result<
         .args(["update-ref", "--no-deref", "HEAD", oid.as_str()])
         .output()?;
     Ok(())
+}
+
+/// An entry that is being made; dropped before its time it is taken away.
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    fn make(path: PathBuf) -> Result<Self, Error> {
+        remove(&path)?;
+        fs::create_dir(&path).map_err(Error::file("make", &path))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After the rename there is nothing here any more.
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+fn unfinished(ours: &Path, agent: &AgentId) -> PathBuf {
+    ours.join(format!("entry-{agent}"))
+}
+
+fn gone(ours: &Path, agent: &AgentId) -> PathBuf {
+    ours.join(format!("gone-{agent}"))
+}
+
+/// Removes a directory; one that is not there is fine.
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::file("remove", path)(source))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 fn is_there(path: &Path) -> bool {

@@ -5,7 +5,7 @@
 
 use super::detail::conflict_line;
 use super::words::{kind_word, plain, status_word};
-use crate::model::{Event, EventKind, ExitCode, IntegrationStatus, RunRecord};
+use crate::model::{AgentRecord, Event, EventKind, ExitCode, IntegrationStatus, RunRecord};
 
 /// A line for an event that a person wants to see as it happens.
 #[must_use]
@@ -60,57 +60,20 @@ pub fn event_line(event: &Event) -> Option<String> {
 /// What a run came to, an agent a line, with the next step for what waits.
 #[must_use]
 pub fn summary(record: &RunRecord) -> String {
-    let mut lines = Vec::new();
-    let width = record
-        .agents
-        .iter()
-        .map(|agent| agent.name.chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(40);
+    const WIDEST: usize = 40;
+    let names = record.agents.iter().map(|agent| agent.name.chars().count());
+    let width = names.max().unwrap_or(0).min(WIDEST);
+    let mut lines: Vec<String> = Vec::new();
     for agent in &record.agents {
-        let paths = agent.changes.len();
         lines.push(format!(
-            "{:<width$}  {:<16}  {paths:>4} path(s)  {}",
+            "{:<width$}  {:<16}  {:>4} path(s)  {}",
             plain(&agent.name),
             status_word(agent),
+            agent.changes.len(),
             agent.id,
         ));
-        if let Some(reason) = &agent.reason {
-            lines.push(format!("{:<width$}  {}", "", plain(reason)));
-        }
-        for conflict in &agent.integration.conflicts {
-            lines.push(format!(
-                "{:<width$}  conflict: {}",
-                "",
-                conflict_line(conflict)
-            ));
-        }
-        for warning in &agent.integration.warnings {
-            lines.push(format!(
-                "{:<width$}  note: {} at {}",
-                "",
-                kind_word(&warning.kind),
-                plain(warning.path.text())
-            ));
-        }
-        for ignored in &agent.ignored {
-            let until = ignored.kept_until.as_deref().unwrap_or("the next gc");
-            lines.push(format!(
-                "{:<width$}  ignored: {} ({} file(s)), kept until {until}",
-                "",
-                plain(ignored.path.text()),
-                ignored.files
-            ));
-        }
-        let waits = agent.result.reference.is_some()
-            && matches!(
-                agent.integration.status,
-                IntegrationStatus::Held | IntegrationStatus::NotRequested
-            );
-        if waits {
-            lines.push(format!("{:<width$}  look: cofferdam diff {id} · land: cofferdam apply {id} · drop: cofferdam discard {id}", "", id = agent.id));
-        }
+        let details = details(agent).into_iter();
+        lines.extend(details.map(|text| format!("{:<width$}  {text}", "")));
     }
     for left in &record.cleanup.left {
         lines.push(format!(
@@ -130,4 +93,43 @@ pub fn summary(record: &RunRecord) -> String {
     ));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// What a person should know about one agent besides its status.
+fn details(agent: &AgentRecord) -> Vec<String> {
+    let mut lines: Vec<String> = agent.reason.iter().map(|reason| plain(reason)).collect();
+    let integration = &agent.integration;
+    lines.extend(
+        integration
+            .conflicts
+            .iter()
+            .map(|one| format!("conflict: {}", conflict_line(one))),
+    );
+    let warnings = integration.warnings.iter();
+    lines.extend(warnings.map(|one| {
+        format!(
+            "note: {} at {}",
+            kind_word(&one.kind),
+            plain(one.path.text())
+        )
+    }));
+    for ignored in &agent.ignored {
+        let until = ignored.kept_until.as_deref().unwrap_or("the next gc");
+        let path = plain(ignored.path.text());
+        lines.push(format!(
+            "ignored: {path} ({} file(s)), kept until {until}",
+            ignored.files
+        ));
+    }
+    let waits = matches!(
+        integration.status,
+        IntegrationStatus::Held | IntegrationStatus::NotRequested
+    );
+    if waits && agent.result.reference.is_some() {
+        let id = &agent.id;
+        lines.push(format!(
+            "look: cofferdam diff {id} · land: cofferdam apply {id} · drop: cofferdam discard {id}"
+        ));
+    }
+    lines
 }

@@ -44,90 +44,112 @@ pub fn conflict_line(conflict: &Conflict) -> String {
 /// One agent, whole.
 #[must_use]
 pub fn agent_detail(record: &RunRecord, agent: &AgentRecord) -> String {
-    let mut lines = vec![
-        format!("agent       {}  ({})", agent.id, plain(&agent.name)),
-        format!("run         {}  in {}", record.run, plain(&record.repo)),
-        format!("role        {}, depth {}", agent.role, agent.depth),
-        format!(
-            "status      {} (state {})",
-            status_word(agent),
-            kind_word(&agent.state)
+    let mut rows = asked(record, agent);
+    rows.extend(held(agent));
+    rows.extend(came_of_it(agent));
+    let lines = rows
+        .into_iter()
+        .map(|(name, text)| format!("{name:<11} {text}\n"));
+    lines.collect()
+}
+
+type Row = (&'static str, String);
+
+/// What was asked, and how it ended.
+fn asked(record: &RunRecord, agent: &AgentRecord) -> Vec<Row> {
+    let mut rows = vec![
+        ("agent", format!("{}  ({})", agent.id, plain(&agent.name))),
+        ("run", format!("{}  in {}", record.run, plain(&record.repo))),
+        ("role", format!("{}, depth {}", agent.role, agent.depth)),
+        (
+            "status",
+            format!("{} (state {})", status_word(agent), kind_word(&agent.state)),
         ),
     ];
-    let mut line = |name: &str, text: String| lines.push(format!("{name:<11} {text}"));
-    if let Some(reason) = &agent.reason {
-        line("reason", plain(reason));
+    rows.extend(agent.reason.iter().map(|reason| ("reason", plain(reason))));
+    rows.push(("command", plain(&agent.command.join(" "))));
+    rows.extend(agent.task.iter().map(|task| ("task", plain(task))));
+    if let (Some(started), Some(running)) = (&agent.times.started_at, agent.times.running_ms) {
+        let queued = agent.times.queued_ms.unwrap_or(0);
+        rows.push((
+            "time",
+            format!("started {started}, ran {running} ms, queued {queued} ms"),
+        ));
     }
-    line("command", plain(&agent.command.join(" ")));
-    if let Some(task) = &agent.task {
-        line("task", plain(task));
-    }
-    line(
+    rows
+}
+
+/// What it was allowed, and who held it to that.
+fn held(agent: &AgentRecord) -> Vec<Row> {
+    let labels = (kind_word(&agent.label_in), kind_word(&agent.label_out));
+    let mut rows = vec![(
         "trust",
-        format!(
-            "received {}, returns {}",
-            kind_word(&agent.label_in),
-            kind_word(&agent.label_out)
-        ),
-    );
+        format!("received {}, returns {}", labels.0, labels.1),
+    )];
     if let Some(contract) = &agent.contract {
-        line("may write", list_or_nothing(&contract.write));
-        line("may spawn", list_or_nothing(&contract.spawn));
-        line("network", kind_word(&contract.network));
+        rows.push(("may write", list_or_nothing(&contract.write)));
+        rows.push(("may spawn", list_or_nothing(&contract.spawn)));
+        rows.push(("network", kind_word(&contract.network)));
     }
-    if let Some(workspace) = &agent.workspace {
-        line("workspace", plain(workspace));
-    }
+    rows.extend(
+        agent
+            .workspace
+            .iter()
+            .map(|workspace| ("workspace", plain(workspace))),
+    );
     for (layer, status) in &agent.enforcement {
-        let missing = agent
-            .enforcement_missing
-            .get(layer)
+        let missing = agent.enforcement_missing.get(layer);
+        let missing = missing
             .map(|all| format!(": {}", all.join("; ")))
             .unwrap_or_default();
-        line("enforced", format!("{layer} {status}{}", plain(&missing)));
+        rows.push(("enforced", format!("{layer} {status}{}", plain(&missing))));
     }
-    if let (Some(started), Some(running)) = (&agent.times.started_at, agent.times.running_ms) {
-        line(
-            "time",
-            format!(
-                "started {started}, ran {running} ms, queued {} ms",
-                agent.times.queued_ms.unwrap_or(0)
-            ),
-        );
-    }
-    if let Some(reference) = &agent.result.reference {
-        line("result", reference.clone());
-    }
-    for change in &agent.changes {
-        line("change", change_line(change));
-    }
-    for conflict in &agent.integration.conflicts {
-        line("conflict", conflict_line(conflict));
-    }
-    for warning in &agent.integration.warnings {
-        line(
-            "note",
-            format!(
-                "{} at {}",
-                kind_word(&warning.kind),
-                plain(warning.path.text())
-            ),
-        );
-    }
-    for ignored in &agent.ignored {
-        line(
+    rows
+}
+
+/// What it changed, and what waits.
+fn came_of_it(agent: &AgentRecord) -> Vec<Row> {
+    let integration = &agent.integration;
+    let mut rows: Vec<Row> = agent
+        .result
+        .reference
+        .iter()
+        .map(|name| ("result", name.clone()))
+        .collect();
+    rows.extend(
+        agent
+            .changes
+            .iter()
+            .map(|change| ("change", change_line(change))),
+    );
+    rows.extend(
+        integration
+            .conflicts
+            .iter()
+            .map(|conflict| ("conflict", conflict_line(conflict))),
+    );
+    let note = |kind: String, path: &str| format!("{kind} at {}", plain(path));
+    rows.extend(
+        integration
+            .warnings
+            .iter()
+            .map(|one| ("note", note(kind_word(&one.kind), one.path.text()))),
+    );
+    let ignored = agent.ignored.iter();
+    rows.extend(ignored.map(|one| {
+        (
             "ignored",
-            format!("{} ({} file(s))", plain(ignored.path.text()), ignored.files),
-        );
-    }
-    for denial in &agent.denials {
-        line(
+            format!("{} ({} file(s))", plain(one.path.text()), one.files),
+        )
+    }));
+    let denials = agent.denials.iter();
+    rows.extend(denials.map(|one| {
+        (
             "denied",
-            format!("{} {} ×{}", denial.layer, denial.operation, denial.count),
-        );
-    }
-    lines.push(String::new());
-    lines.join("\n")
+            format!("{} {} ×{}", one.layer, plain(&one.operation), one.count),
+        )
+    }));
+    rows
 }
 
 fn list_or_nothing(items: &[String]) -> String {

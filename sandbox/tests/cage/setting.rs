@@ -214,6 +214,10 @@ pub fn tmpfs(target: &Path, access: Access) -> Mount {
 }
 
 /// Polls until something holds.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test polls the host with a generous bound"
+)]
 pub fn until(mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {

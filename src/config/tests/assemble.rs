@@ -52,8 +52,8 @@ fn code(result: Result<Assembled, ConfigError>) -> (ExitCode, Option<String>) {
 #[test]
 fn a_command_alone_becomes_one_writer() {
     let request = run(&[]).expect("because nothing is wrong").request;
-    assert_eq!(request.repo, PathBuf::from("/work/repo/."));
-    assert_eq!(request.cwd, PathBuf::from("/work/repo"));
+    assert_eq!(request.repo, PathBuf::from("/srv/repo/."));
+    assert_eq!(request.cwd, PathBuf::from("/srv/repo"));
     assert_eq!(request.limits.deadline, None);
     let task = &request.tasks[0];
     assert_eq!(

@@ -17,7 +17,7 @@ use crate::model::Contract;
 
 fn surroundings() -> Surroundings {
     Surroundings {
-        cwd: PathBuf::from("/work/repo"),
+        cwd: PathBuf::from("/srv/repo"),
         now: "2026-01-01T00:00:00Z"
             .parse()
             .expect("because it is an instant"),
