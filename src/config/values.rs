@@ -296,17 +296,18 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_an_instant_ahead_of_now() {
+    fn a_deadline_is_a_duration_from_now_or_an_instant() {
         let ahead = parse_deadline("--deadline", "10m", start()).expect("because it is ahead");
         assert_eq!(ahead.instant().to_string(), "2026-01-01T00:10:00Z");
         let instant = parse_deadline("--deadline", "2026-01-01T02:00:00+01:00", start())
             .expect("because it is ahead");
         assert_eq!(instant.instant().to_string(), "2026-01-01T01:00:00Z");
+        // One that has passed is well-formed; the gate refuses it.
+        let passed = parse_deadline("--deadline", "2025-12-31T23:59:59Z", start());
+        assert!(passed.is_ok_and(|deadline| deadline.has_passed(start())));
         for text in [
             "0m",
             "-1m",
-            "2025-12-31T23:59:59Z",
-            "2026-01-01T00:00:00Z",
             "2026-01-02",
             "tomorrow",
             "",

@@ -161,11 +161,6 @@ fn what_cannot_be_had_is_refused_by_name() {
             ExitCode::Usage,
             "--allow-degraded",
         ),
-        (
-            (Setting::Deadline, "2025-01-01T00:00:00Z"),
-            ExitCode::Usage,
-            "deadline",
-        ),
     ] {
         let result = run_with(&options(&[asked]), &roles(NOT_YET));
         assert_eq!(code(result), (exit, Some(key.to_owned())), "{asked:?}");
