@@ -3,7 +3,6 @@
 //! Owns the question before something is dropped, and the answer's text.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -11,12 +10,9 @@ use super::args::{ApplyArgs, DiscardArgs, GcArgs};
 use super::failure::Failure;
 use super::{print, surroundings};
 use crate::config::{self, ConfigError, PartialSettings, Setting};
-use crate::executor::{ApplyOrder, Decided};
+use crate::executor::{ApplyOrder, Decided, KEEP};
 use crate::model::{AgentRecord, ExitCode, Land, LeftOver, OnConflict};
 use crate::report;
-
-/// How long results are kept unless `--older` says otherwise.
-const KEEP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 #[derive(Serialize)]
 struct Answer {

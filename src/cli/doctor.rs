@@ -22,6 +22,7 @@ struct Document {
     git: String,
     layers: Vec<LayerLine>,
     guarantees: Vec<GuaranteeLine>,
+    stale: Vec<String>,
     recovered: Vec<String>,
     left: Vec<LeftOver>,
 }
@@ -67,6 +68,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
             }
         })
         .collect();
+    let stale = executor.stale()?;
     let recovered = if args.repair {
         executor.recover()?
     } else {
@@ -90,6 +92,11 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         git: executor.git_version(),
         layers,
         guarantees,
+        stale: stale
+            .iter()
+            .filter(|_| !args.repair)
+            .map(ToString::to_string)
+            .collect(),
         recovered: recovered.iter().map(|run| run.run.to_string()).collect(),
         left,
     };
@@ -138,6 +145,11 @@ fn tell(document: &Document, found: &Enforcement) {
             format!(" by {}", line.held_by.join(", "))
         };
         print::out_line(&format!("{:<28} {}{by}", line.guarantee, line.status));
+    }
+    for run in &document.stale {
+        print::out_line(&format!(
+            "{run} is dead and not recovered: cofferdam doctor --repair"
+        ));
     }
     for run in &document.recovered {
         print::out_line(&format!("recovered {run}"));

@@ -8,11 +8,12 @@ use super::args::{IdArgs, LogArgs, LsArgs};
 use super::failure::Failure;
 use super::{print, surroundings};
 use crate::audit;
-use crate::executor::FoundAgent;
+use crate::executor::{Executor, FoundAgent};
 use crate::git::Repository;
 use crate::integration;
 use crate::model::{AgentRecord, Conflict, Event, ExitCode, IntegrationStatus, RunRecord};
 use crate::report;
+use crate::store::{self, Measure};
 
 #[derive(Serialize)]
 struct Listing<'a> {
@@ -20,6 +21,16 @@ struct Listing<'a> {
     runs: Vec<&'a str>,
     agents: Vec<Listed<'a>>,
     refs: Vec<Ref>,
+    kept: Vec<Kept>,
+}
+
+/// Files that no tree holds, kept for a while.
+#[derive(Serialize)]
+struct Kept {
+    run: String,
+    path: String,
+    #[serde(flatten)]
+    measure: Measure,
 }
 
 #[derive(Serialize)]
@@ -54,6 +65,11 @@ pub(super) fn list(args: &LsArgs) -> Result<ExitCode, Failure> {
         (Some(repo), true) => refs(repo)?,
         (Some(_) | None, _) => Vec::new(),
     };
+    let kept = if args.all {
+        kept(&executor, &records)
+    } else {
+        Vec::new()
+    };
     if args.json {
         let agents = records.iter().flat_map(|record| {
             record.agents.iter().map(|agent| Listed {
@@ -67,6 +83,7 @@ pub(super) fn list(args: &LsArgs) -> Result<ExitCode, Failure> {
             runs: records.iter().map(|record| record.run.as_str()).collect(),
             agents: agents.collect(),
             refs,
+            kept,
         });
         return Ok(ExitCode::Success);
     }
@@ -74,7 +91,32 @@ pub(super) fn list(args: &LsArgs) -> Result<ExitCode, Failure> {
     for reference in refs {
         print::out_line(&format!("{}  {}", reference.oid, reference.name));
     }
+    for kept in kept {
+        let Measure { files, bytes } = kept.measure;
+        print::out_line(&format!(
+            "{}  {files} file(s), {bytes} bytes  {}",
+            kept.run,
+            report::plain(&kept.path)
+        ));
+    }
     Ok(ExitCode::Success)
+}
+
+fn kept(executor: &Executor, records: &[RunRecord]) -> Vec<Kept> {
+    let places = records.iter().map(|record| {
+        (
+            record.run.to_string(),
+            executor.state().kept_root(&record.run),
+        )
+    });
+    let there = places.filter(|(_, path)| path.exists());
+    there
+        .map(|(run, path)| Kept {
+            run,
+            measure: store::measure(&path),
+            path: path.to_string_lossy().into_owned(),
+        })
+        .collect()
 }
 
 fn waits_or_lives(agent: &AgentRecord) -> bool {

@@ -18,8 +18,7 @@ use super::role_set::RoleSet;
 use super::settings::Settings;
 use super::{Setting, ValueError, check_waiver, narrow, scope, words};
 use crate::model::{
-    Approve, Base, Brief, Contract, Deadline, EnvEntry, Integrate, LaunchLimits, NetworkAccess,
-    RunRequest, StdinMode, TaskRequest,
+    Base, Brief, Deadline, EnvEntry, Land, LaunchLimits, RunRequest, StdinMode, TaskRequest,
 };
 
 /// What is to be run.
@@ -217,10 +216,13 @@ fn task(
     let role = roles.require(&settings.role)?;
     notices.extend(narrow::notices(role));
     let contract = narrow::contract(role, settings)?;
-    let integrate = match settings.integrate {
-        Integrate::Auto if waits_for_a_person(&contract) => Integrate::Hold,
-        asked => asked,
-    };
+    if settings.land == Land::Commit {
+        return Err(usage(
+            "`--land commit`: this version lands in the worktree or on a branch".to_owned(),
+            "land",
+            "use `--land branch`, or land in the worktree and commit it yourself",
+        ));
+    }
     let deadline = match work.own.deadline {
         None => None,
         Some(spec) => Some(spec.resolve("deadline", around.now)?),
@@ -233,7 +235,7 @@ fn task(
         paths: settings.paths.clone(),
         exclusive: work.exclusive,
         env: variables(&settings.env, &around.variables)?,
-        integrate,
+        integrate: settings.integrate,
         land: settings.land.clone(),
         on_conflict: settings.on_conflict,
         verify: settings.verify.clone(),
@@ -242,19 +244,6 @@ fn task(
         carry: settings.carry.clone(),
         contract,
     })
-}
-
-/// Whether a result must not land by itself: its role wants a person's word,
-/// or holds back what untrusted input has touched and reads the open network.
-fn waits_for_a_person(contract: &Contract) -> bool {
-    let tainted = match contract.network {
-        NetworkAccess::None | NetworkAccess::Gateway => false,
-        NetworkAccess::Open => contract.when_tainted.integrate.is_some(),
-    };
-    match contract.approve {
-        Approve::Human => true,
-        Approve::None => tainted,
-    }
 }
 
 fn run_deadline(settings: &Settings, now: Timestamp) -> Result<Option<Deadline>, ConfigError> {

@@ -83,11 +83,20 @@ pub(super) fn outcome(ended: &Ended) -> (Outcome, Option<String>) {
 }
 
 /// Writes down what was captured.
-pub(super) fn note_capture(agent: &mut AgentRecord, capture: &Capture, reference: Option<String>) {
+pub(super) fn note_capture(
+    agent: &mut AgentRecord,
+    capture: &Capture,
+    (reference, kept_until): (Option<String>, &str),
+) {
     agent.result.tree = Some(capture.changes.tree.clone());
     agent.result.reference = reference;
     agent.changes = capture.changes.changes.clone();
     agent.ignored = capture.changes.ignored.clone();
+    for ignored in &mut agent.ignored {
+        ignored
+            .kept_until
+            .get_or_insert_with(|| kept_until.to_owned());
+    }
     agent.integration.warnings = capture.changes.warnings.clone();
 }
 
@@ -215,7 +224,8 @@ fn agent_code(agent: &AgentRecord, seat: &Seat) -> ExitCode {
         Some(Outcome::Unknown) | None => ExitCode::Internal,
     };
     let asked = seat.task.integrate == Integrate::Auto;
-    let held = agent.integration.status == IntegrationStatus::Held && asked;
+    let for_a_reason = !agent.integration.held_for.is_empty();
+    let held = agent.integration.status == IntegrationStatus::Held && (asked || for_a_reason);
     let marked =
         seat.task.on_conflict == OnConflict::Markers && !agent.integration.conflicts.is_empty();
     if held || marked {

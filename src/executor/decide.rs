@@ -175,6 +175,14 @@ impl Executor {
         })
     }
 
+    /// The runs that are dead and not recovered.
+    ///
+    /// # Errors
+    /// The state directory cannot be read.
+    pub fn stale(&self) -> Result<Vec<RunId>, Error> {
+        recover::stale(&self.site)
+    }
+
     /// Recovers what dead runs left.
     ///
     /// # Errors

@@ -47,4 +47,4 @@ pub use error::{Error, Stage};
 pub use events::{Listener, Silent};
 pub use recover::Recovered;
 pub use run::Control;
-pub use site::{Executor, Options};
+pub use site::{Executor, KEEP, Options};

@@ -65,6 +65,18 @@ pub(super) fn settle_open(
     )
 }
 
+/// The runs whose lease nobody holds.
+pub(super) fn stale(site: &Site) -> Result<Vec<RunId>, Error> {
+    let runs = site
+        .state
+        .list_runs()
+        .map_err(|error| Error::at(Stage::Cleanup, error))?;
+    let _starting = Lock::wait(&site.state.starting_lock(), &mut || false)
+        .map_err(|error| Error::at(Stage::Cleanup, error))?;
+    let dead = |run: &RunId| matches!(Lease::try_take(&site.state.lease_path(run)), Ok(Some(_)));
+    Ok(runs.into_iter().filter(dead).collect())
+}
+
 /// Recovers every dead run of one repository, or of all where none is named.
 pub(super) fn recover_dead(
     site: &Site,
@@ -145,7 +157,7 @@ fn recover_one(
         .filter(|found| found.reference.is_some())
         .count();
     if let Ok(mut record) = site.book().load(run) {
-        close_dead(&mut record, &settled);
+        close_dead(&mut record, &settled, &site.kept_until());
         site.book().save(&record)?;
     }
     let report = settled.report;
@@ -186,14 +198,18 @@ fn cages_empty(directory: &Path) -> Result<(), String> {
 }
 
 /// Puts what settling pinned into the record of a run.
-pub(super) fn note_salvaged(record: &mut RunRecord, settled: &Settled) {
+pub(super) fn note_salvaged(record: &mut RunRecord, settled: &Settled, kept_until: &str) {
     for found in &settled.salvaged {
         if let Some(agent) = record
             .agents
             .iter_mut()
             .find(|agent| agent.id == found.agent)
         {
-            super::close::note_capture(agent, &found.capture, found.reference.clone());
+            super::close::note_capture(
+                agent,
+                &found.capture,
+                (found.reference.clone(), kept_until),
+            );
             agent.state = AgentState::Cleaned;
         }
     }
@@ -204,8 +220,8 @@ pub(super) fn note_salvaged(record: &mut RunRecord, settled: &Settled) {
     }
 }
 
-fn close_dead(record: &mut RunRecord, settled: &Settled) {
-    note_salvaged(record, settled);
+fn close_dead(record: &mut RunRecord, settled: &Settled, kept_until: &str) {
+    note_salvaged(record, settled, kept_until);
     for agent in &mut record.agents {
         if agent.state.is_final() && agent.outcome.is_some() {
             continue;

@@ -14,7 +14,7 @@ use super::errand::Errand;
 use super::error::{Error, Stage};
 use super::events::{Bus, Listener};
 use super::recover;
-use super::schedule::Schedule;
+use super::schedule::{Planned, Schedule};
 use super::site::{Site, blocking};
 use crate::admission::Registry;
 use crate::audit::Trail;
@@ -98,12 +98,8 @@ impl Run {
             .map_err(|error| Error::at(Stage::Record, anyhow::Error::new(error)))?;
         let bus = Bus::new(id.clone(), site.clock.clone(), trail, listener);
         let seats = seats(&request, &control);
-        let names: Vec<_> = request
-            .tasks
-            .iter()
-            .map(|task| (task.name.as_str(), task.after.as_slice()))
-            .collect();
-        let schedule = Schedule::new(&names, request.order);
+        let planned: Vec<Planned<'_>> = request.tasks.iter().map(Planned::from).collect();
+        let schedule = Schedule::new(&planned, request.order);
         let record = first_record(&id, &repo, &snapshot, (&seats, &site));
         let run = Self {
             registry: Registry::new(request.limits, site.clock.clone()),
@@ -190,7 +186,7 @@ impl Run {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        recover::note_salvaged(&mut record, &settled);
+        recover::note_salvaged(&mut record, &settled, &self.site.kept_until());
         record.cleanup = settled.report;
         let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         let mut code = fault

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::model::Order;
+use crate::config::may_overlap;
+use crate::model::{Order, TaskRequest};
 
 /// What has become of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +20,36 @@ enum Fate {
     NotLanded,
 }
 
+impl<'a> From<&'a TaskRequest> for Planned<'a> {
+    fn from(task: &'a TaskRequest) -> Self {
+        Self {
+            name: &task.name,
+            after: &task.after,
+            paths: &task.paths,
+            exclusive: task.exclusive,
+        }
+    }
+}
+
 /// Who waits for whom in one run.
 #[derive(Debug)]
 pub(super) struct Schedule {
     fates: Vec<watch::Sender<Fate>>,
     before: Vec<Option<usize>>,
     after: Vec<Vec<usize>>,
+    behind: Vec<Vec<usize>>,
+}
+
+/// What the schedule has to know of a task.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned<'a> {
+    pub(super) name: &'a str,
+    /// Names of tasks that must have landed before it starts.
+    pub(super) after: &'a [String],
+    /// The paths that it claims; none claims everything.
+    pub(super) paths: &'a [String],
+    /// Whether it and whoever overlaps with it run one after another.
+    pub(super) exclusive: bool,
 }
 
 /// A task that had to land before did not.
@@ -32,27 +57,29 @@ pub(super) struct Schedule {
 pub(super) struct NotLanded(pub(super) usize);
 
 impl Schedule {
-    /// Makes the schedule of tasks, given by name and the names they follow.
+    /// Makes the schedule of tasks.
     ///
     /// Names are known and free of cycles: the plan was checked when it was read.
-    pub(super) fn new(tasks: &[(&str, &[String])], order: Order) -> Self {
+    pub(super) fn new(tasks: &[Planned<'_>], order: Order) -> Self {
         let places: BTreeMap<&str, usize> = tasks
             .iter()
             .enumerate()
-            .map(|(at, (name, _))| (*name, at))
+            .map(|(at, task)| (task.name, at))
             .collect();
         let after: Vec<Vec<usize>> = tasks
             .iter()
-            .map(|(_, names)| {
+            .map(|task| {
+                let names = task.after.iter();
                 names
-                    .iter()
                     .filter_map(|name| places.get(name.as_str()).copied())
                     .collect()
             })
             .collect();
+        let chain = predecessors(&after);
+        let behind = queues(tasks, &chain);
         let before = match order {
             Order::Completion => vec![None; tasks.len()],
-            Order::Plan => predecessors(&after),
+            Order::Plan => chain,
         };
         let fates = tasks
             .iter()
@@ -62,6 +89,15 @@ impl Schedule {
             fates,
             before,
             after,
+            behind,
+        }
+    }
+
+    /// Waits until the tasks that this one must not run beside are over,
+    /// whatever became of them.
+    pub(super) async fn clear_way(&self, task: usize, cancel: &CancellationToken) {
+        for earlier in &self.behind[task] {
+            self.fate(*earlier, cancel).await;
         }
     }
 
@@ -145,9 +181,77 @@ fn predecessors(after: &[Vec<usize>]) -> Vec<Option<usize>> {
     before
 }
 
+/// For each task those before it in the chain that it must not run beside:
+/// one of the two is exclusive, and their paths may overlap.
+///
+/// Only earlier ones, in the order of the chain, so that no two wait for each
+/// other.
+fn queues(tasks: &[Planned<'_>], chain: &[Option<usize>]) -> Vec<Vec<usize>> {
+    let overlap = |one: &Planned<'_>, other: &Planned<'_>| {
+        one.paths.is_empty()
+            || other.paths.is_empty()
+            || one
+                .paths
+                .iter()
+                .any(|a| other.paths.iter().any(|b| may_overlap(a, b)))
+    };
+    let earlier_of = |task: usize| {
+        let mut found = Vec::new();
+        let mut earlier = chain[task];
+        while let Some(at) = earlier {
+            let (one, other) = (&tasks[at], &tasks[task]);
+            if (one.exclusive || other.exclusive) && overlap(one, other) {
+                found.push(at);
+            }
+            earlier = chain[at];
+        }
+        found
+    };
+    (0..tasks.len()).map(earlier_of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn planned(name: &str) -> Planned<'_> {
+        Planned {
+            name,
+            after: &[],
+            paths: &[],
+            exclusive: false,
+        }
+    }
+
+    #[test]
+    fn an_exclusive_task_queues_with_whoever_overlaps_and_nobody_else() {
+        let (docs, guide, src) = (
+            ["docs/**".to_owned()],
+            ["docs/guide.md".to_owned()],
+            ["src/**".to_owned()],
+        );
+        let tasks = [
+            Planned {
+                paths: &docs,
+                ..planned("a")
+            },
+            Planned {
+                paths: &src,
+                ..planned("b")
+            },
+            Planned {
+                paths: &guide,
+                exclusive: true,
+                ..planned("c")
+            },
+            Planned {
+                paths: &docs,
+                ..planned("d")
+            },
+        ];
+        let schedule = Schedule::new(&tasks, Order::Completion);
+        assert_eq!(schedule.behind, [vec![], vec![], vec![0], vec![2]]);
+    }
 
     #[test]
     fn plan_order_bends_only_where_a_task_follows_a_later_one() {
@@ -164,8 +268,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_turn_comes_when_the_one_before_is_decided_and_never_when_that_is_open() {
-        let none: &[String] = &[];
-        let schedule = Schedule::new(&[("a", none), ("b", none), ("c", none)], Order::Plan);
+        let schedule = Schedule::new(&[planned("a"), planned("b"), planned("c")], Order::Plan);
         let cancel = CancellationToken::new();
         schedule.turn(0, &cancel).await;
         let mut turn = Box::pin(schedule.turn(2, &cancel));
@@ -181,7 +284,11 @@ mod tests {
     #[tokio::test]
     async fn a_task_is_told_which_of_its_prerequisites_did_not_land() {
         let names = ["a".to_owned()];
-        let schedule = Schedule::new(&[("a", &[]), ("b", &names)], Order::Completion);
+        let second = Planned {
+            after: &names,
+            ..planned("b")
+        };
+        let schedule = Schedule::new(&[planned("a"), second], Order::Completion);
         let cancel = CancellationToken::new();
         schedule.decide(0, false);
         schedule.decide(0, true);

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cofferdam_sandbox::{Enforcement, Helper};
 
@@ -80,12 +81,21 @@ impl Site {
         Book::new(&self.state)
     }
 
+    /// The instant until which what is kept from now on is left by `gc`.
+    pub(super) fn kept_until(&self) -> String {
+        let now = self.clock.now();
+        now.checked_add(KEEP).unwrap_or(now).to_string()
+    }
+
     /// Opens a repository; nothing of ours is put into it for that.
     pub(super) fn repository(&self, directory: &Path) -> Result<Repository, git::Error> {
         let found = Repository::discover(&self.git, directory)?;
         Ok(found.with_handle_in(&self.state.path().join("handles")))
     }
 }
+
+/// How long results and kept files are left unless the person says otherwise.
+pub const KEEP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 fn random_bits() -> u64 {
     let (high, _) = uuid::Uuid::new_v4().as_u64_pair();

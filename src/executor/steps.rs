@@ -36,6 +36,10 @@ impl Run {
         self: &Arc<Self>,
         seat: &Arc<Seat>,
     ) -> Result<Arc<StartingPoint>, Halt> {
+        self.schedule.clear_way(seat.at, &seat.cancel).await;
+        if seat.cancel.is_cancelled() {
+            return Err(Halt::Cancelled);
+        }
         if !self.schedule.follows(seat.at) {
             return Ok(self.first_base.clone());
         }
@@ -348,12 +352,13 @@ impl Run {
             Ok(capture)
         })
         .await??;
+        let kept_until = self.site.kept_until();
         let reference = capture
             .commit
             .as_ref()
             .map(|_| self.result_ref(&seat.agent));
         self.amend(seat, |agent| {
-            super::close::note_capture(agent, &capture, reference)
+            super::close::note_capture(agent, &capture, (reference, &kept_until))
         });
         self.enter(seat, AgentState::Captured);
         self.save_record();
@@ -403,16 +408,19 @@ impl Run {
         if cut_short || seat.task.integrate == Integrate::Never {
             return Some(Integration::not_requested());
         }
-        if seat.task.integrate == Integrate::Hold {
-            return Some(Integration::plain(IntegrationStatus::Held));
+        let contract = &seat.task.contract;
+        let held_for = match contract.approve {
+            Approve::Human => vec![HeldFor::Review],
+            Approve::None if contract.holds_when_tainted() => vec![HeldFor::Taint],
+            Approve::None => Vec::new(),
+        };
+        if held_for.is_empty() && seat.task.integrate == Integrate::Auto {
+            return None;
         }
-        match seat.task.contract.approve {
-            Approve::None => None,
-            Approve::Human => Some(Integration {
-                held_for: vec![HeldFor::Review],
-                ..Integration::plain(IntegrationStatus::Held)
-            }),
-        }
+        Some(Integration {
+            held_for,
+            ..Integration::plain(IntegrationStatus::Held)
+        })
     }
 
     /// Removes a workspace whose work is pinned.

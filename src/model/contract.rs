@@ -149,6 +149,17 @@ pub struct Contract {
 }
 
 impl Contract {
+    /// Whether its result waits because its input is untrusted: it reads the
+    /// open network, and the contract holds what that has touched.
+    #[must_use]
+    pub fn holds_when_tainted(&self) -> bool {
+        let tainted = match self.network {
+            NetworkAccess::None | NetworkAccess::Gateway => false,
+            NetworkAccess::Open => true,
+        };
+        tainted && self.when_tainted.integrate.as_deref() == Some("hold")
+    }
+
     /// Whether it may change anything in the repository: such an agent is a
     /// writer and gets a workspace; any other sees the snapshot read-only.
     #[must_use]

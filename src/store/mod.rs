@@ -8,6 +8,7 @@
 //! - `layout`: the state directory and the paths in it
 //! - `lease`: locks that the kernel drops with their process
 //! - `journal`: checksummed lines, read back as the longest valid prefix
+//! - `measure`: how big a directory is
 //! - `replace`: a whole file, before or after, never between
 //! - `root` and `place`: a tree behind a handle, no link ever followed
 //!
@@ -18,6 +19,7 @@ mod error;
 mod journal;
 mod layout;
 mod lease;
+mod measure;
 mod place;
 mod places;
 mod replace;
@@ -27,6 +29,7 @@ pub use error::Error;
 pub use journal::{Journal, Sync, read as read_journal};
 pub use layout::StateDir;
 pub use lease::{Lease, Lock};
+pub use measure::{Measure, measure};
 pub use place::{Place, Step};
 pub use replace::{read_json, replace_file, replace_json, sync_directory};
 pub use root::{Kind, Root, Stat};

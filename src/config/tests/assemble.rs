@@ -190,13 +190,15 @@ fn a_role_that_needs_a_person_never_lands_by_itself() {
     let settings = options(&[(Setting::Role, "x")]);
     let assembled = run_with(&settings, &set).expect("because nothing is wrong");
     let task = &assembled.request.tasks[0];
-    assert_eq!(task.integrate, Integrate::Hold);
+    // Landing decides by the contract; what was asked stands beside it.
+    assert_eq!(task.integrate, Integrate::Auto);
+    assert_eq!(task.contract.approve, Approve::Human);
     assert_eq!(task.contract.network, NetworkAccess::Open);
     assert_eq!(assembled.notices.len(), 1, "{:?}", assembled.notices);
     let tainted =
         "[role.x]\nexecute = true\nnetwork = \"open\"\nwhen_tainted = { integrate = \"hold\" }\n";
     let assembled = run_with(&settings, &roles(tainted)).expect("because nothing is wrong");
-    assert_eq!(assembled.request.tasks[0].integrate, Integrate::Hold);
+    assert!(assembled.request.tasks[0].contract.holds_when_tainted());
 }
 
 fn fleet(text: &str, pairs: Pairs<'_>) -> Result<Assembled, ConfigError> {
