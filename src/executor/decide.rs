@@ -16,6 +16,7 @@ use super::errand::Errand;
 use super::error::{Error, Fault, Stage};
 use super::land::{self, LandOrder, OnLanded};
 use super::recover::{self, Recovered};
+use super::run::Control;
 use super::site::blocking;
 use crate::cleanup;
 use crate::confinement::Waivers;
@@ -64,7 +65,12 @@ impl Executor {
     ///
     /// # Errors
     /// There is no such result, or landing it could not be tried.
-    pub async fn apply(&self, found: FoundAgent, how: ApplyOrder) -> Result<Decided, Error> {
+    pub async fn apply(
+        &self,
+        found: FoundAgent,
+        how: ApplyOrder,
+        control: Control,
+    ) -> Result<Decided, Error> {
         let repo = self.repository(std::path::Path::new(&found.record.repo))?;
         let (site, around) = (self.site.clone(), repo.clone());
         let errand = blocking(move || -> Result<Errand, Error> {
@@ -75,7 +81,10 @@ impl Executor {
         let errand = Arc::new(errand);
         let on_conflict = how.on_conflict;
         let landed = match self.order(&found, how, (&repo, &errand)) {
-            Ok(order) => land::land_result(order).await,
+            Ok(order) => {
+                let cancel = control.cancel.clone();
+                land::land_result(LandOrder { cancel, ..order }).await
+            }
             Err(error) => Err(error),
         };
         errand.abandon(&self.site, &repo);
