@@ -56,15 +56,14 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         .iter()
         .map(|name| {
             let held_by = held.get(*name).cloned().unwrap_or_default();
-            let status = if held_by.is_empty() {
-                "not held"
-            } else {
-                "held"
-            };
             GuaranteeLine {
                 guarantee: (*name).to_owned(),
+                status: if held_by.is_empty() {
+                    "not held"
+                } else {
+                    "held"
+                },
                 held_by,
-                status,
             }
         })
         .collect();

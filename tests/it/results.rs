@@ -179,11 +179,11 @@ fn git_itself_keeps_a_held_result() {
 fn the_log_tells_what_happened_and_checks_itself() {
     let env = TestEnv::new();
     let repo = env.repo();
-    let id = held(&repo);
-    repo.cofferdam(["apply", &id]).expect_code(0);
     let dropped = held(&repo);
     repo.cofferdam(["discard", &dropped, "--yes"])
         .expect_code(0);
+    let id = held(&repo);
+    repo.cofferdam(["apply", &id]).expect_code(0);
     let document = repo.cofferdam(["log", &id, "--json"]).expect_code(0).json();
     assert_eq!(document["schema"], "cofferdam.log/1");
     let events = document["events"].as_array().expect("because it is a list");
