@@ -20,6 +20,7 @@ use super::site::blocking;
 use crate::cleanup;
 use crate::confinement::Waivers;
 use crate::git::{Registration, Repository};
+use crate::integration::Authority;
 use crate::model::{
     AgentRecord, ExitCode, IntegrationStatus, Land, LeftOver, OnConflict, RunId, RunRecord,
 };
@@ -137,6 +138,7 @@ impl Executor {
             record: found.record.run.clone(),
             landed: OnLanded::of_book(&self.site, &found.record.run, &agent.id),
             cancel: CancellationToken::new(),
+            authority: Authority::Person,
             on_conflict: how.on_conflict,
             land: how.land,
             branch: format!("cofferdam/{}/{}", found.record.run, agent.id),

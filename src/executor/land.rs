@@ -18,7 +18,7 @@ use super::verify::{self, Verdict};
 use crate::cleanup::Step;
 use crate::git::{MergeSpace, ObjectFormat, Repository};
 use crate::integration::{
-    self, Doubt, Header, LandRequest, Landing, Merged, Proposal, Recovered, Scope,
+    self, Authority, Doubt, Header, LandRequest, Landing, Merged, Proposal, Recovered, Scope,
 };
 use crate::model::{
     AgentId, Conflict, Contract, ExitCode, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
@@ -52,6 +52,8 @@ pub(super) struct LandOrder {
     /// Puts it there.
     pub(super) landed: OnLanded,
     pub(super) cancel: CancellationToken,
+    /// By whose decision it lands.
+    pub(super) authority: Authority,
     pub(super) on_conflict: OnConflict,
     pub(super) land: Land,
     pub(super) branch: String,
@@ -112,6 +114,7 @@ impl LandOrder {
             record: run.errand.id.clone(),
             landed: OnLanded::of_run(run, seat),
             cancel: seat.cancel.clone(),
+            authority: Authority::Launcher,
             on_conflict: task.on_conflict,
             land: task.land.clone(),
             branch: format!("cofferdam/{}/{}", run.errand.id, seat.agent),
@@ -241,6 +244,7 @@ fn merge(order: &LandOrder) -> Result<Attempt, Error> {
         ours_tree: &ours,
         theirs_tree: &order.result_tree,
         scope: &scope,
+        authority: order.authority,
         on_conflict: order.on_conflict,
         doubt: Doubt::Warn,
     };
@@ -303,6 +307,7 @@ fn into_worktree(
     let header = Header {
         run: order.record.clone(),
         agent: order.agent.clone(),
+        top: integration::working_tree(order.repo.top()),
         ours: ours.clone(),
         merged: merged.tree.clone(),
     };
@@ -314,14 +319,22 @@ fn into_worktree(
         landed: &|| (order.landed.0)(),
     };
     let landing = integration::land(&objects, &request).map_err(integrating)?;
-    order
-        .errand
-        .footprint
-        .undone(&step)
-        .map_err(|error| Error::at(Stage::Integration, error))?;
+    // What still stands there is for recovery: it finds the step open.
+    if !staging.exists() {
+        order
+            .errand
+            .footprint
+            .undone(&step)
+            .map_err(|error| Error::at(Stage::Integration, error))?;
+    }
     Ok(match landing {
         Landing::Landed { .. } => Some(landed(merged)),
-        Landing::Moved { .. } => None,
+        Landing::Moved { backups, .. } => {
+            if let Some(backups) = backups {
+                tracing::warn!(backups = %backups.display(), "older versions of files that were edited meanwhile are kept");
+            }
+            None
+        }
         Landing::Blocked { conflicts } => Some(blocked(merged, conflicts)),
     })
 }
@@ -381,15 +394,19 @@ fn as_branch(order: &LandOrder, name: &str, merged: Merged) -> Result<Integratio
     Ok(landed(merged))
 }
 
-/// Finishes or takes back every landing that a dead launcher left under way;
+/// Finishes or takes back every landing that a dead launcher left under way
+/// in this working tree;
 /// the caller holds the landing lock, so none of them is alive.
 fn finish_landings(site: &Site, repo: &Repository) -> Result<(), Error> {
-    let pending = integration::pending(repo.common_dir()).map_err(integrating)?;
-    if pending.is_empty() {
+    let pending = integration::pending_in(repo.common_dir(), repo.top()).map_err(integrating)?;
+    for (staging, error) in &pending.unreadable {
+        tracing::error!(staging = %staging.display(), %error, "whose landing this was cannot be read; it is left alone");
+    }
+    if pending.landings.is_empty() {
         return Ok(());
     }
     let root = Root::open(repo.top()).map_err(|error| Error::at(Stage::Cleanup, error))?;
-    for staging in pending {
+    for staging in pending.landings {
         match integration::recover(&staging, &root, &|header| {
             note_landed(site, &header.run, &header.agent)
         })
@@ -401,8 +418,8 @@ fn finish_landings(site: &Site, repo: &Repository) -> Result<(), Error> {
             Recovered::Forward { .. } => {
                 tracing::info!(staging = %staging.display(), "a landing was finished")
             }
-            Recovered::Back { .. } => {
-                tracing::info!(staging = %staging.display(), "a landing was taken back")
+            Recovered::Back { backups, .. } => {
+                tracing::info!(staging = %staging.display(), ?backups, "a landing was taken back")
             }
         }
     }
