@@ -1,8 +1,9 @@
 //! The file of events.
 //!
-//! A line is written with one `write` in append mode under an exclusive lock,
-//! so that concurrent launchers never mix their lines. A torn last line,
-//! which only a power failure leaves, is skipped when reading.
+//! A line is written with one `write` in append mode, which the kernel orders
+//! under the file's own lock: concurrent launchers never mix their lines, and
+//! one that is stopped holds up nobody. A torn last line, which only a power
+//! failure or a full disk leaves, is skipped when reading.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -13,7 +14,7 @@ use crate::model::Event;
 /// The trail could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file could not be opened, locked, written or read.
+    /// The file could not be opened, written or read.
     #[error("use the audit log `{path}`")]
     File {
         /// Which file.
@@ -53,7 +54,7 @@ impl Trail {
     /// Appends one event.
     ///
     /// # Errors
-    /// The file cannot be locked or written.
+    /// The file cannot be written.
     pub fn append(&mut self, event: &Event) -> Result<(), Error> {
         let failed = |source| Error::File {
             path: self.path.clone(),
@@ -62,10 +63,7 @@ impl Trail {
         let mut line =
             serde_json::to_vec(event).expect("because an event holds only text, numbers and JSON");
         line.push(b'\n');
-        self.file.lock().map_err(failed)?;
-        let written = self.file.write_all(&line);
-        let unlocked = self.file.unlock();
-        written.and(unlocked).map_err(failed)
+        self.file.write_all(&line).map_err(failed)
     }
 }
 

@@ -11,9 +11,9 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::{Error, Footprint, Step};
-use crate::git::Repository;
-use crate::model::{AgentId, CleanupReport, LeftOver};
-use crate::workspace::{self, Capture, Harvest};
+use crate::git::{self, Renames, Repository};
+use crate::model::{AgentId, ChangeSet, CleanupReport, LeftOver};
+use crate::workspace::{self, Capture, Harvest, Workspace};
 
 /// Work that was found in a workspace nobody had captured.
 #[derive(Debug)]
@@ -102,6 +102,33 @@ fn left(what: &str, error: &dyn std::error::Error) -> LeftOver {
     }
 }
 
+/// What the result ref of a workspace already pins.
+fn pinned(
+    repo: &Repository,
+    result_ref: &str,
+    found: &Workspace,
+) -> Result<Option<Capture>, git::Error> {
+    let refs = repo.refs_under(result_ref)?;
+    let Some((_, commit)) = refs.into_iter().find(|(name, _)| name == result_ref) else {
+        return Ok(None);
+    };
+    let objects = repo.objects()?;
+    let (base, tree) = (objects.tree_of(found.base())?, objects.tree_of(&commit)?);
+    let changes = objects.diff(&base, &tree, Renames::Find)?;
+    let changes = ChangeSet {
+        base,
+        tree,
+        changes,
+        ignored: Vec::new(),
+        warnings: Vec::new(),
+    };
+    Ok(Some(Capture {
+        changes,
+        kept: Vec::new(),
+        commit: Some(commit),
+    }))
+}
+
 /// Whether a workspace may hold work that nobody has pinned.
 fn holds_work(directory: &Path) -> bool {
     directory.join(super::STARTED).exists() && !directory.join(super::CAPTURED).exists()
@@ -118,23 +145,31 @@ fn salvage(
     let directory = footprint.directory().join("agents").join(agent.as_str());
     let named = |error: &dyn std::error::Error| left(&directory.to_string_lossy(), error);
     let salvaged = if holds_work(&directory) {
-        let keep = places.kept.join(agent.as_str());
-        let harvest = Harvest {
-            keep: &keep,
-            at: places.now,
-            message: "pinned after the launcher could not",
-        };
-        let capture = workspace::reopen(repo, agent, &directory)
-            .and_then(|found| found.backend().capture(&found, &harvest))
-            .map_err(|error| named(&error))?;
-        let reference = match &capture.commit {
-            Some(commit) => {
-                repo.create_ref(result_ref, commit)
+        let found = workspace::reopen(repo, agent, &directory).map_err(|error| named(&error))?;
+        let capture = match pinned(repo, result_ref, &found).map_err(|error| named(&error))? {
+            // The ref was made and the mark beside it was not: the work is
+            // safe, and capturing it again would find the same.
+            Some(capture) => capture,
+            None => {
+                let keep = places.kept.join(agent.as_str());
+                let message = "pinned after the launcher could not";
+                let harvest = Harvest {
+                    keep: &keep,
+                    at: places.now,
+                    message,
+                };
+                let capture = found
+                    .backend()
+                    .capture(&found, &harvest)
                     .map_err(|error| named(&error))?;
-                Some(result_ref.to_owned())
+                if let Some(commit) = &capture.commit {
+                    repo.create_ref(result_ref, commit)
+                        .map_err(|error| named(&error))?;
+                }
+                capture
             }
-            None => None,
         };
+        let reference = capture.commit.as_ref().map(|_| result_ref.to_owned());
         Some(Salvaged {
             agent: agent.clone(),
             capture,

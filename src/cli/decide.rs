@@ -75,7 +75,8 @@ pub(super) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
         land: how.land.unwrap_or(Land::Worktree),
         verify: args.verify.clone(),
     };
-    let decided = threads.block_on(executor.apply(found, how))?;
+    let decided =
+        threads.block_on(executor.apply(found, how, crate::executor::Control::default()))?;
     Ok(answer("cofferdam.apply/1", decided, args.json))
 }
 

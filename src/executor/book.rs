@@ -6,7 +6,7 @@
 
 use crate::git::Repository;
 use crate::model::{AgentId, AgentRecord, ExitCode, RunId, RunRecord};
-use crate::store::{self, StateDir};
+use crate::store::{self, Lease, Lock, StateDir};
 
 use super::error::{Error, Fault, Stage};
 
@@ -82,6 +82,12 @@ impl<'a> Book<'a> {
             .ok_or_else(|| unknown(run.as_str(), "run"))
     }
 
+    /// The record of one run, if there is one.
+    pub(super) fn find(&self, run: &RunId) -> Result<Option<RunRecord>, Error> {
+        store::read_json(&self.state.record_path(run))
+            .map_err(|error| Error::at(Stage::Record, error))
+    }
+
     /// Replaces the record of a run.
     ///
     /// # Errors
@@ -132,6 +138,23 @@ impl<'a> Book<'a> {
         }
     }
 
+    /// Makes sure that nobody answers for a run any more: a live one holds its
+    /// record in memory and would write over what is decided meanwhile.
+    ///
+    /// # Errors
+    /// The run is still on.
+    pub fn require_over(&self, run: &RunId) -> Result<(), Error> {
+        let lease = self.state.run_dir(run).join("lease");
+        if !lease.exists() || matches!(Lease::try_take(&lease), Ok(Some(_))) {
+            return Ok(());
+        }
+        let message = format!("decide about a result of `{run}`: the run is still on");
+        Err(Error::at(
+            Stage::Record,
+            Fault::new(ExitCode::Usage, message).hint("wait until it has ended, or end it"),
+        ))
+    }
+
     /// Changes one agent's record where it lies.
     ///
     /// # Errors
@@ -142,6 +165,10 @@ impl<'a> Book<'a> {
         agent: &AgentId,
         change: impl FnOnce(&mut AgentRecord),
     ) -> Result<RunRecord, Error> {
+        // Decisions of two commands on one record must not undo each other.
+        let lock = self.state.path().join("records.lock");
+        let _amending =
+            Lock::wait(&lock, &mut || false).map_err(|error| Error::at(Stage::Record, error))?;
         let mut record = self.load(run)?;
         if let Some(found) = record.agents.iter_mut().find(|one| one.id == *agent) {
             change(found);

@@ -1,7 +1,7 @@
 //! Opens and closes the record of an agent, and sums up a run.
 //!
 //! Owns the words for how an agent ended and the exit code that a set of
-//! endings makes. Pure: it looks at records only.
+//! endings makes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,6 +100,19 @@ pub(super) fn note_capture(
     agent.integration.warnings = capture.changes.warnings.clone();
 }
 
+/// Writes down that the deadline or a cancellation came before the landing.
+pub(super) fn note_stopped(agent: &mut AgentRecord, reason: StopReason) {
+    let (outcome, text) = match reason {
+        StopReason::Deadline => (
+            Outcome::TimedOut,
+            "the deadline passed before its result could land",
+        ),
+        StopReason::Cancelled => (Outcome::Cancelled, "cancelled before its result could land"),
+    };
+    agent.outcome = Some(outcome);
+    agent.reason = Some(text.to_owned());
+}
+
 /// Writes down how a result was integrated; the warnings of the capture stay.
 pub(super) fn note_integration(agent: &mut AgentRecord, integration: Integration) {
     let mut warnings = std::mem::take(&mut agent.integration.warnings);
@@ -116,7 +129,17 @@ pub(super) fn note_integration(agent: &mut AgentRecord, integration: Integration
 
 impl Run {
     /// Closes the record of one agent; the flow's last step on every path.
-    pub(super) fn record(&self, seat: &Seat, halted: Option<Halt>, left: CleanupReport) {
+    pub(super) async fn record(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+        halted: Option<Halt>,
+        left: CleanupReport,
+    ) {
+        if let Some(Halt::Refused(refusal)) = &halted {
+            let refusal = refusal.clone();
+            self.bus
+                .agent(&seat.agent, &seat.task.name, EventKind::Refused { refusal });
+        }
         let now = self.site.clock.now().to_string();
         let refused = matches!(halted, Some(Halt::Refused(_)));
         self.amend(seat, |agent| {
@@ -163,7 +186,7 @@ impl Run {
             ) && agent.outcome == Some(Outcome::Succeeded);
             (landed, agent.outcome != Some(Outcome::Succeeded))
         };
-        self.save_record();
+        self.record_saved().await;
         self.schedule.decide(seat.at, landed);
         if failed && seat.task.contract.on_failure == FailurePolicy::FailRun {
             self.cancel_siblings();

@@ -7,22 +7,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use cofferdam_sandbox::Enforcement;
 
-use super::Executor;
 use super::book::FoundAgent;
 use super::cage::Machine;
 use super::errand::Errand;
 use super::error::{Error, Fault, Stage};
-use super::land::{self, LandOrder, OnLanded};
+use super::land::{self, Fared, LandOrder, OnLanded};
 use super::recover::{self, Recovered};
 use super::site::blocking;
+use super::{Control, Executor};
 use crate::cleanup;
 use crate::confinement::Waivers;
 use crate::git::{Registration, Repository};
 use crate::integration::Authority;
 use crate::model::{
-    AgentRecord, ExitCode, IntegrationStatus, Land, LeftOver, OnConflict, RunId, RunRecord,
+    AgentId, AgentRecord, Event, EventKind, ExitCode, IntegrationStatus, Land, LeftOver,
+    OnConflict, RunId, RunRecord,
 };
 
 /// How a result is to be applied.
@@ -54,6 +55,8 @@ pub struct Reclaimed {
     pub runs: Vec<RunId>,
     /// Refs that were deleted.
     pub refs: Vec<String>,
+    /// Registrations of worktrees that are gone.
+    pub registrations: Vec<AgentId>,
     /// Results that are kept, by ref.
     pub kept: Vec<String>,
     /// What could not be taken away.
@@ -65,22 +68,34 @@ impl Executor {
     ///
     /// # Errors
     /// There is no such result, or landing it could not be tried.
-    pub async fn apply(&self, found: FoundAgent, how: ApplyOrder) -> Result<Decided, Error> {
+    pub async fn apply(
+        &self,
+        found: FoundAgent,
+        how: ApplyOrder,
+        control: Control,
+    ) -> Result<Decided, Error> {
+        self.book().require_over(&found.record.run)?;
         let repo = self.repository(std::path::Path::new(&found.record.repo))?;
-        let (site, around) = (self.site.clone(), repo.clone());
-        let errand = blocking(move || -> Result<Errand, Error> {
-            recover::recover_dead(&site, Some(&around))?;
-            Errand::begin(&site, &around)
-        })
-        .await??;
-        let errand = Arc::new(errand);
         let on_conflict = how.on_conflict;
-        let landed = match self.order(&found, how, (&repo, &errand)) {
+        let (executor, around, waiting) = (self.clone(), repo.clone(), found.clone());
+        let (errand, order) =
+            blocking(move || executor.prepare(&waiting, how, (&around, &control))).await??;
+        let landed = match order {
             Ok(order) => land::land_result(order).await,
             Err(error) => Err(error),
         };
-        errand.abandon(&self.site, &repo);
-        let integration = landed?;
+        let site = self.site.clone();
+        blocking(move || errand.abandon(&site, &repo)).await?;
+        let integration = match landed? {
+            Fared::Decided(integration) => integration,
+            Fared::Stopped(_) => {
+                let message = "land the result: it was cancelled; nothing of it has landed";
+                return Err(Error::at(
+                    Stage::Integration,
+                    Fault::new(ExitCode::Partial, message),
+                ));
+            }
+        };
         let marked = on_conflict == OnConflict::Markers && !integration.conflicts.is_empty();
         let exit_code = match integration.status {
             IntegrationStatus::Landed | IntegrationStatus::NoChange if !marked => ExitCode::Success,
@@ -90,18 +105,52 @@ impl Executor {
             | IntegrationStatus::Rejected
             | IntegrationStatus::NotRequested => ExitCode::Held,
         };
-        let agent = found.agent().id.clone();
-        let record = self.book().amend(&found.record.run, &agent, |agent| {
-            super::close::note_integration(agent, integration);
-        })?;
-        Ok(Decided {
-            agents: record
-                .agents
-                .into_iter()
-                .filter(|one| one.id == agent)
-                .collect(),
-            exit_code,
+        self.decided(&found, "apply", exit_code, |agent| {
+            super::close::note_integration(agent, integration)
         })
+    }
+
+    /// Takes a place for a landing and makes its order.
+    #[expect(
+        clippy::type_complexity,
+        reason = "an order that cannot be made still leaves a place to give up"
+    )]
+    fn prepare(
+        &self,
+        found: &FoundAgent,
+        how: ApplyOrder,
+        (repo, control): (&Repository, &Control),
+    ) -> Result<(Arc<Errand>, Result<LandOrder, Error>), Error> {
+        recover::recover_dead(&self.site, Some(repo))?;
+        let errand = Arc::new(Errand::begin(&self.site, repo)?);
+        let order = self.order(found, how, (repo, &errand, control));
+        Ok((errand, order))
+    }
+
+    /// Changes the record, tells the trail, and answers.
+    fn decided(
+        &self,
+        found: &FoundAgent,
+        command: &str,
+        exit_code: ExitCode,
+        change: impl FnOnce(&mut AgentRecord),
+    ) -> Result<Decided, Error> {
+        let (run, agent) = (&found.record.run, &found.agent().id);
+        let record = self.book().amend(run, agent, change)?;
+        let agents: Vec<_> = record
+            .agents
+            .into_iter()
+            .filter(|one| one.id == *agent)
+            .collect();
+        for agent in &agents {
+            let kind = EventKind::Decided {
+                command: command.to_owned(),
+                status: agent.integration.status,
+            };
+            let event = Event::of_run(run, &self.site.clock.now().to_string(), kind);
+            self.site.note(&event.of_agent(&agent.id, &agent.name));
+        }
+        Ok(Decided { agents, exit_code })
     }
 
     /// The way of a result that waits; an error where it does not wait.
@@ -109,7 +158,7 @@ impl Executor {
         &self,
         found: &FoundAgent,
         how: ApplyOrder,
-        (repo, errand): (&Repository, &Arc<Errand>),
+        (repo, errand, control): (&Repository, &Arc<Errand>, &Control),
     ) -> Result<LandOrder, Error> {
         let agent = found.agent();
         let waits = agent.result.reference.is_some()
@@ -117,14 +166,14 @@ impl Executor {
         let (true, Some(tree), Some(base), Some(contract)) =
             (waits, &agent.result.tree, &agent.base, &agent.contract)
         else {
-            return Err(nothing_to_apply(agent));
+            return Err(nothing_to_apply(agent, "apply"));
         };
         Ok(LandOrder {
             site: self.site.clone(),
             repo: repo.clone(),
             errand: errand.clone(),
             machine: Machine {
-                enforcement: self.probe()?,
+                enforcement: self.enforcement_for(how.verify.as_deref())?,
                 waivers: Waivers::default(),
             },
             agent: agent.id.clone(),
@@ -137,7 +186,9 @@ impl Executor {
             paths: Vec::new(),
             record: found.record.run.clone(),
             landed: OnLanded::of_book(&self.site, &found.record.run, &agent.id),
-            cancel: CancellationToken::new(),
+            cancel: control.cancel.clone(),
+            kill: control.kill.clone(),
+            deadline: None,
             authority: Authority::Person,
             on_conflict: how.on_conflict,
             land: how.land,
@@ -146,12 +197,24 @@ impl Executor {
         })
     }
 
+    /// What the machine enforces, for a check; without one nobody asks.
+    fn enforcement_for(&self, verify: Option<&str>) -> Result<Enforcement, Error> {
+        match verify {
+            Some(_) => self.probe(),
+            None => Ok(Enforcement::default()),
+        }
+    }
+
     /// Drops a result: its ref is deleted, its record says so.
     ///
     /// # Errors
     /// The ref cannot be deleted or the record not be written.
     pub fn discard(&self, found: &FoundAgent) -> Result<Decided, Error> {
-        let agent = found.agent().clone();
+        self.book().require_over(&found.record.run)?;
+        let agent = found.agent();
+        if agent.result.reference.is_none() {
+            return Err(nothing_to_apply(agent, "discard"));
+        }
         let repo = self.repository(std::path::Path::new(&found.record.repo))?;
         if let Some(name) = &agent.result.reference {
             delete_if_there(&repo, name)?;
@@ -159,21 +222,13 @@ impl Executor {
         let kept = self.site.state.kept_dir(&found.record.run, &agent.id);
         cleanup::discard_directory(&kept, &self.site.state.trash_dir())
             .map_err(|error| Error::at(Stage::Cleanup, error))?;
-        let record = self.book().amend(&found.record.run, &agent.id, |agent| {
+        self.decided(found, "discard", ExitCode::Success, |agent| {
             agent.result.reference = None;
             agent.ignored.clear();
             if agent.integration.status != IntegrationStatus::Landed {
                 agent.integration.status = IntegrationStatus::Rejected;
                 agent.integration.held_for.clear();
             }
-        })?;
-        Ok(Decided {
-            agents: record
-                .agents
-                .into_iter()
-                .filter(|one| one.id == agent.id)
-                .collect(),
-            exit_code: ExitCode::Success,
         })
     }
 
@@ -207,7 +262,11 @@ impl Executor {
             done.left.extend(recovered.report.left.clone());
         }
         let now = self.site.clock.now();
-        for record in self.book().records()? {
+        let records = match repo {
+            Some(repo) => self.book().records_of(repo)?,
+            None => self.book().records()?,
+        };
+        for record in records {
             if self.site.state.run_dir(&record.run).exists() {
                 continue;
             }
@@ -234,7 +293,7 @@ impl Executor {
             }
         }
         if let Some(repo) = repo {
-            self.reclaim_strays(repo, &mut done)?;
+            self.reclaim_strays(repo, older, &mut done)?;
         }
         Ok(done)
     }
@@ -242,17 +301,12 @@ impl Executor {
     /// Deletes the results and the record of a run that is over.
     fn forget(&self, record: &RunRecord) -> Result<Vec<String>, Error> {
         let mut refs = Vec::new();
-        // A repository that is gone took its refs along.
-        if let Ok(repo) = self.repository(std::path::Path::new(&record.repo))
-            && repo.common_dir().to_string_lossy() == record.common_dir.as_str()
-        {
-            let found = repo
-                .refs_under(&format!("refs/cofferdam/{}/", record.run))
-                .map_err(|error| Error::at(Stage::Cleanup, error))?;
-            for (name, commit) in found {
-                repo.delete_ref(&name, &commit)
-                    .map_err(|error| Error::at(Stage::Cleanup, error))?;
-                refs.push(name);
+        // A repository that is gone took its refs along. One that is there and
+        // cannot be opened keeps its record: else its refs would stay for ever.
+        if std::path::Path::new(&record.common_dir).exists() {
+            let repo = self.repository(std::path::Path::new(&record.repo))?;
+            if repo.common_dir().to_string_lossy() == record.common_dir.as_str() {
+                refs = delete_refs_under(&repo, &format!("refs/cofferdam/{}/", record.run))?;
             }
         }
         let trash = self.site.state.trash_dir();
@@ -268,17 +322,56 @@ impl Executor {
         Ok(refs)
     }
 
-    /// Refs and registrations of ours that belong to no run that is known:
-    /// their state directory was deleted by hand.
-    fn reclaim_strays(&self, repo: &Repository, done: &mut Reclaimed) -> Result<(), Error> {
+    /// Refs and registrations of ours that belong to no run that is known
+    /// here: the state directory that knew them was deleted by hand, or is
+    /// another one. Their age decides as for any result; what a live run of
+    /// another state directory pins its snapshot with is left alone.
+    fn reclaim_strays(
+        &self,
+        repo: &Repository,
+        older: Duration,
+        done: &mut Reclaimed,
+    ) -> Result<(), Error> {
         let fault = |error: crate::git::Error| Error::at(Stage::Cleanup, error);
+        let objects = repo.objects().map_err(fault)?;
+        for (name, commit) in repo.refs_under("refs/cofferdam/").map_err(fault)? {
+            let mut parts = name.split('/').skip(2);
+            let (Some(run), Some(leaf)) = (parts.next(), parts.next()) else {
+                continue;
+            };
+            let Ok(run) = run.parse::<RunId>() else {
+                continue;
+            };
+            let known = self.site.state.run_dir(&run).exists() || self.book().find(&run)?.is_some();
+            if known || leaf.starts_with("base") {
+                continue;
+            }
+            let age = self
+                .site
+                .clock
+                .now()
+                .duration_since(objects.commit_time(&commit).map_err(fault)?);
+            if Duration::try_from(age).unwrap_or_default() < older {
+                done.kept.push(name);
+                continue;
+            }
+            repo.delete_ref(&name, &commit).map_err(fault)?;
+            done.refs.push(name);
+        }
         for (agent, worktree) in Registration::ours(repo).map_err(fault)? {
             if !worktree.exists() && Registration::unregister(repo, &agent).map_err(fault)? {
-                done.refs.push(format!("worktrees/{agent}"));
+                done.registrations.push(agent);
             }
         }
         Ok(())
     }
+}
+
+fn delete_refs_under(repo: &Repository, prefix: &str) -> Result<Vec<String>, Error> {
+    let fault = |error: crate::git::Error| Error::at(Stage::Cleanup, error);
+    let found = repo.refs_under(prefix).map_err(fault)?;
+    repo.delete_refs(&found).map_err(fault)?;
+    Ok(found.into_iter().map(|(name, _)| name).collect())
 }
 
 fn ended_at(record: &RunRecord) -> Option<jiff::Timestamp> {
@@ -302,9 +395,9 @@ fn delete_if_there(repo: &Repository, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn nothing_to_apply(agent: &AgentRecord) -> Error {
+fn nothing_to_apply(agent: &AgentRecord, verb: &str) -> Error {
     let message = format!(
-        "apply `{}`: it has no result that waits (status {:?})",
+        "{verb} `{}`: it has no result that waits (status {:?})",
         agent.id, agent.integration.status
     );
     Error::at(

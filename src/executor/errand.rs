@@ -13,6 +13,7 @@ use super::recover;
 use super::site::Site;
 use crate::cleanup::{self, Footprint, RepositoryPlace, Step};
 use crate::git::Repository;
+use crate::integration;
 use crate::model::{Base, RunId};
 use crate::store::{Lease, Lock};
 use crate::workspace::{self, Snapshot};
@@ -32,28 +33,29 @@ impl Errand {
     pub(super) fn begin(site: &Site, repo: &Repository) -> Result<Self, Error> {
         let id = Site::new_run_id();
         let directory = site.state.run_dir(&id);
-        Self::acquire(site, repo, &id, &directory).inspect_err(|_| {
+        let lease = Self::take_place(site, &directory)?;
+        Self::acquire((repo, lease), &id, &directory).inspect_err(|_| {
             // Nothing but this directory can have been made yet.
             drop(fs::remove_dir_all(&directory));
         })
     }
 
+    /// Makes the directory, which must not exist, and takes its lease.
+    fn take_place(site: &Site, directory: &Path) -> Result<Lease, Error> {
+        let opening = |error: std::io::Error| Error::at(Stage::Opening, error);
+        fs::create_dir_all(site.state.runs_dir()).map_err(opening)?;
+        let _starting = Lock::wait(&site.state.starting_lock(), &mut || false)
+            .map_err(|error| Error::at(Stage::Opening, error))?;
+        // It must not exist: this is what proves the id unique.
+        fs::create_dir(directory).map_err(opening)?;
+        Lease::take(&directory.join("lease")).map_err(|error| Error::at(Stage::Opening, error))
+    }
+
     fn acquire(
-        site: &Site,
-        repo: &Repository,
+        (repo, lease): (&Repository, Lease),
         id: &RunId,
         directory: &Path,
     ) -> Result<Self, Error> {
-        let opening = |error: std::io::Error| Error::at(Stage::Opening, error);
-        fs::create_dir_all(site.state.runs_dir()).map_err(opening)?;
-        let lease = {
-            let _starting = Lock::wait(&site.state.starting_lock(), &mut || false)
-                .map_err(|error| Error::at(Stage::Opening, error))?;
-            // It must not exist: this is what proves the id unique.
-            fs::create_dir(directory).map_err(opening)?;
-            Lease::take(&directory.join("lease"))
-                .map_err(|error| Error::at(Stage::Opening, error))?
-        };
         let place = RepositoryPlace {
             top: repo.top().as_os_str().to_owned(),
             common_dir: repo.common_dir().as_os_str().to_owned(),
@@ -84,7 +86,13 @@ impl Errand {
     ) -> Result<Snapshot, Error> {
         let scratch = self.scratch(name)?;
         let taking = |error| Error::at(Stage::Snapshot, error);
-        let snapshot = workspace::snapshot(repo, base, &scratch).map_err(taking)?;
+        let snapshot = {
+            // A landing under way writes file by file: nobody starts from the
+            // middle of one.
+            let _landing = integration::lock(repo.common_dir(), &mut || false)
+                .map_err(|error| Error::at(Stage::Snapshot, error))?;
+            workspace::snapshot(repo, base, &scratch).map_err(taking)?
+        };
         let reference = format!("refs/cofferdam/{}/{name}", self.id);
         let step = Step::BaseRef {
             name: reference.clone(),

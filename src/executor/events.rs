@@ -55,28 +55,25 @@ impl Bus {
 
     /// Something happened to the run as a whole.
     pub(super) fn run(&self, kind: EventKind) {
-        self.send(None, None, kind);
+        self.send(&Event::of_run(
+            &self.run,
+            &self.clock.now().to_string(),
+            kind,
+        ));
     }
 
     /// Something happened to one agent.
     pub(super) fn agent(&self, agent: &AgentId, name: &str, kind: EventKind) {
-        self.send(Some(agent.clone()), Some(name.to_owned()), kind);
+        let event = Event::of_run(&self.run, &self.clock.now().to_string(), kind);
+        self.send(&event.of_agent(agent, name));
     }
 
-    fn send(&self, agent: Option<AgentId>, name: Option<String>, kind: EventKind) {
-        let event = Event {
-            schema: "cofferdam.event/1".to_owned(),
-            at: self.clock.now().to_string(),
-            run: self.run.clone(),
-            agent,
-            name,
-            kind,
-        };
+    fn send(&self, event: &Event) {
         // One lock over both, so that the trail and the listener agree on the order.
         let mut trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = trail.append(&event) {
+        if let Err(error) = trail.append(event) {
             tracing::error!(%error, "an event is missing from the audit log");
         }
-        self.listener.event(&event);
+        self.listener.event(event);
     }
 }

@@ -11,20 +11,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::cage::Machine;
 use super::errand::Errand;
-use super::error::{Error, Fault, Stage};
+use super::error::{Error, Stage};
+use super::place::{self, Placed};
 use super::run::{Run, Seat, StartingPoint};
 use super::site::{Site, blocking};
 use super::verify::{self, Verdict};
-use crate::cleanup::Step;
 use crate::git::{MergeSpace, ObjectFormat, Repository};
-use crate::integration::{
-    self, Authority, Doubt, Header, LandRequest, Landing, Merged, Proposal, Recovered, Scope,
-};
+use crate::integration::{self, Authority, Doubt, Merged, Proposal, Scope};
 use crate::model::{
-    AgentId, Conflict, Contract, ExitCode, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
-    OnConflict, RepoPath, RunId,
+    AgentId, Contract, Deadline, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
+    OnConflict, RunId,
 };
-use crate::store::Root;
+use crate::process::StopReason;
 use crate::workspace::{self, Capture};
 
 /// How often a landing is redone when the parent's files move under it.
@@ -54,6 +52,8 @@ pub(super) struct LandOrder {
     pub(super) cancel: CancellationToken,
     /// By whose decision it lands.
     pub(super) authority: Authority,
+    pub(super) kill: CancellationToken,
+    pub(super) deadline: Option<Deadline>,
     pub(super) on_conflict: OnConflict,
     pub(super) land: Land,
     pub(super) branch: String,
@@ -80,7 +80,13 @@ impl OnLanded {
     /// In a record that lies on disk alone.
     pub(super) fn of_book(site: &Arc<Site>, run: &RunId, agent: &AgentId) -> Self {
         let (site, run, agent) = (site.clone(), run.clone(), agent.clone());
-        Self(Arc::new(move || note_landed(&site, &run, &agent)))
+        Self(Arc::new(move || place::note_landed(&site, &run, &agent)))
+    }
+}
+
+impl OnLanded {
+    pub(super) fn tell(&self) {
+        (self.0)();
     }
 }
 
@@ -115,6 +121,8 @@ impl LandOrder {
             landed: OnLanded::of_run(run, seat),
             cancel: seat.cancel.clone(),
             authority: Authority::Launcher,
+            kill: run.control.kill.clone(),
+            deadline: Deadline::earliest(task.deadline, run.request.limits.deadline),
             on_conflict: task.on_conflict,
             land: task.land.clone(),
             branch: format!("cofferdam/{}/{}", run.errand.id, seat.agent),
@@ -131,66 +139,111 @@ pub(super) fn title(name: &str, task: &str) -> String {
     }
 }
 
-/// What one attempt came to.
-enum Attempt {
+/// What one look came to.
+enum Look {
     Decided(Integration),
-    /// A clean merge, not yet landed.
-    Ready {
-        ours: ObjectId,
-        merged: Merged,
-    },
+    /// A clean merge that may land.
+    Ready(Ready),
+}
+
+/// A clean merge, and what it was made against.
+#[derive(Debug)]
+pub(super) struct Ready {
+    /// The tree that it is to land in.
+    pub(super) ours: ObjectId,
+    /// The commit of that tree, where it lands as a commit.
+    pub(super) head: Option<ObjectId>,
+    pub(super) merged: Merged,
+}
+
+/// How a result fared.
+#[derive(Debug)]
+pub(super) enum Fared {
+    /// It was decided on.
+    Decided(Integration),
+    /// The deadline or a cancellation came first; it is kept as it is.
+    Stopped(StopReason),
 }
 
 /// Merges, checks and lands one result.
-pub(super) async fn land_result(order: LandOrder) -> Result<Integration, Error> {
+///
+/// The landing lock is held while the tree is looked at and written, never
+/// while a check runs: a check may take an hour, and other launchers land
+/// meanwhile. What was checked is the merged tree; if the next look merges to
+/// another one, that one is checked as well.
+pub(super) async fn land_result(order: LandOrder) -> Result<Fared, Error> {
     let order = Arc::new(order);
-    let waiting = order.clone();
-    let locked = blocking(move || {
-        let mut given_up = || waiting.cancel.is_cancelled();
-        let lock =
-            integration::lock(waiting.repo.common_dir(), &mut given_up).map_err(integrating)?;
-        if lock.is_some() {
-            finish_landings(&waiting.site, &waiting.repo)?;
-        }
-        Ok::<_, Error>(lock)
-    })
-    .await??;
-    let Some(_landing) = locked else {
-        return Ok(Integration::not_requested());
-    };
-    for _ in 0..ATTEMPTS {
-        let merging = order.clone();
-        let (ours, merged) = match blocking(move || merge(&merging)).await?? {
-            Attempt::Decided(integration) => return Ok(integration),
-            Attempt::Ready { ours, merged } => (ours, merged),
-        };
-        if let Some(command) = &order.verify
-            && merged.tree != ours
-            && let Verdict::Rejected { log } = verify::look(&order, &merged.tree, command).await?
-        {
-            tracing::info!(%log, "the merged tree was rejected");
-            return Ok(held(merged, HeldFor::Verify));
-        }
-        let landing = order.clone();
-        if let Some(integration) = blocking(move || place(&landing, &ours, merged)).await?? {
-            return Ok(integration);
+    let mut accepted: Option<ObjectId> = None;
+    let mut moved = 0;
+    loop {
+        let (trying, passed) = (order.clone(), accepted.clone());
+        let tried = blocking(move || try_to_land(&trying, passed.as_ref())).await??;
+        match tried {
+            Tried::Decided(integration) => return Ok(Fared::Decided(integration)),
+            Tried::Cancelled => return Ok(Fared::Stopped(StopReason::Cancelled)),
+            Tried::Moved(integration) => {
+                moved += 1;
+                if moved == ATTEMPTS {
+                    return Ok(Fared::Decided(integration));
+                }
+            }
+            Tried::Unchecked { merged, command } => {
+                match verify::look(&order, &merged.tree, &command).await? {
+                    Verdict::Accepted => accepted = Some(merged.tree),
+                    Verdict::Rejected => return Ok(Fared::Decided(held(merged, HeldFor::Verify))),
+                    Verdict::Stopped(reason) => return Ok(Fared::Stopped(reason)),
+                }
+            }
         }
     }
-    Err(Error::at(
-        Stage::Integration,
-        Fault::new(
-            ExitCode::Held,
-            "land the result: the parent's files kept changing",
-        )
-        .hint("apply it when they are at rest"),
-    ))
+}
+
+/// What came of one go under the landing lock.
+enum Tried {
+    Decided(Integration),
+    /// The parent's files moved under it; held, should it not be tried again.
+    Moved(Integration),
+    Cancelled,
+    /// It would land, but nobody has checked this tree yet.
+    Unchecked {
+        merged: Merged,
+        command: String,
+    },
+}
+
+fn try_to_land(order: &LandOrder, accepted: Option<&ObjectId>) -> Result<Tried, Error> {
+    let mut given_up = || order.cancel.is_cancelled();
+    let lock = integration::lock(order.repo.common_dir(), &mut given_up).map_err(integrating)?;
+    let Some(_landing) = lock else {
+        return Ok(Tried::Cancelled);
+    };
+    place::finish_landings(&order.site, &order.repo)?;
+    let ready = match merge(order)? {
+        Look::Decided(integration) => return Ok(Tried::Decided(integration)),
+        Look::Ready(ready) => ready,
+    };
+    match &order.verify {
+        Some(command)
+            if ready.merged.tree != ready.ours && accepted != Some(&ready.merged.tree) =>
+        {
+            return Ok(Tried::Unchecked {
+                merged: ready.merged,
+                command: command.clone(),
+            });
+        }
+        Some(_) | None => {}
+    }
+    place::place(order, ready).map(|placed| match placed {
+        Placed::Decided(integration) => Tried::Decided(integration),
+        Placed::Moved(integration) => Tried::Moved(integration),
+    })
 }
 
 fn integrating(error: integration::Error) -> Error {
     Error::at(Stage::Integration, error)
 }
 
-fn held(merged: Merged, cause: HeldFor) -> Integration {
+pub(super) fn held(merged: Merged, cause: HeldFor) -> Integration {
     Integration {
         status: IntegrationStatus::Held,
         held_for: vec![cause],
@@ -201,16 +254,17 @@ fn held(merged: Merged, cause: HeldFor) -> Integration {
 }
 
 /// The merge of the result with the tree that it is to land in, as that is now.
-fn merge(order: &LandOrder) -> Result<Attempt, Error> {
+fn merge(order: &LandOrder) -> Result<Look, Error> {
     let objects = order
         .repo
         .objects()
         .map_err(|error| Error::at(Stage::Integration, error))?;
-    let ours = match &order.land {
+    let (ours, head) = match &order.land {
         Land::Worktree => {
             let scratch = order.errand.scratch("ours")?;
-            workspace::current_tree(&order.repo, &scratch)
-                .map_err(|error| Error::at(Stage::Integration, error))?
+            let tree = workspace::current_tree(&order.repo, &scratch)
+                .map_err(|error| Error::at(Stage::Integration, error))?;
+            (tree, None)
         }
         Land::Branch(_) | Land::Commit => {
             let head = order
@@ -221,7 +275,10 @@ fn merge(order: &LandOrder) -> Result<Attempt, Error> {
                 Some(head) => objects.tree_of(head),
                 None => objects.empty_tree(),
             };
-            tree.map_err(|error| Error::at(Stage::Integration, error))?
+            (
+                tree.map_err(|error| Error::at(Stage::Integration, error))?,
+                head,
+            )
         }
     };
     let space_dir = order.errand.scratch("merge")?;
@@ -250,185 +307,13 @@ fn merge(order: &LandOrder) -> Result<Attempt, Error> {
     };
     let merged = integration::merge(&space, &objects, &proposal).map_err(integrating)?;
     if merged.held_for.is_empty() {
-        return Ok(Attempt::Ready { ours, merged });
+        return Ok(Look::Ready(Ready { ours, head, merged }));
     }
-    Ok(Attempt::Decided(Integration {
+    Ok(Look::Decided(Integration {
         status: IntegrationStatus::Held,
         held_for: merged.held_for,
         marked: Some(merged.marked).filter(|_| !merged.conflicts.is_empty()),
         conflicts: merged.conflicts,
         warnings: merged.warnings,
     }))
-}
-
-/// Puts a clean merge where it is to go; `None` when the parent's files moved
-/// meanwhile and nothing was written.
-fn place(order: &LandOrder, ours: &ObjectId, merged: Merged) -> Result<Option<Integration>, Error> {
-    match &order.land {
-        Land::Worktree => into_worktree(order, ours, merged),
-        Land::Branch(name) => {
-            let name = name.clone().unwrap_or_else(|| order.branch.clone());
-            as_branch(order, &name, merged).map(Some)
-        }
-        Land::Commit => Err(Error::at(
-            Stage::Integration,
-            Fault::new(
-                ExitCode::Usage,
-                "land as a commit: this version lands in the worktree or on a branch",
-            ),
-        )),
-    }
-}
-
-fn into_worktree(
-    order: &LandOrder,
-    ours: &ObjectId,
-    merged: Merged,
-) -> Result<Option<Integration>, Error> {
-    if *ours == merged.tree {
-        return Ok(Some(landed(merged)));
-    }
-    let objects = order
-        .repo
-        .objects()
-        .map_err(|error| Error::at(Stage::Integration, error))?;
-    let staging = integration::staging_dir(order.repo.common_dir(), &order.errand.id, &order.agent);
-    let step = Step::Landing {
-        agent: order.agent.clone(),
-        staging: staging.as_os_str().to_owned(),
-    };
-    order
-        .errand
-        .footprint
-        .intend(step.clone())
-        .map_err(|error| Error::at(Stage::Integration, error))?;
-    let root =
-        Root::open(order.repo.top()).map_err(|error| Error::at(Stage::Integration, error))?;
-    let header = Header {
-        run: order.record.clone(),
-        agent: order.agent.clone(),
-        top: integration::working_tree(order.repo.top()),
-        ours: ours.clone(),
-        merged: merged.tree.clone(),
-    };
-    let request = LandRequest {
-        root: &root,
-        staging: &staging,
-        header: &header,
-        ignored: &|path| is_ignored(order, path),
-        landed: &|| (order.landed.0)(),
-    };
-    let landing = integration::land(&objects, &request).map_err(integrating)?;
-    // What still stands there is for recovery: it finds the step open.
-    if !staging.exists() {
-        order
-            .errand
-            .footprint
-            .undone(&step)
-            .map_err(|error| Error::at(Stage::Integration, error))?;
-    }
-    Ok(match landing {
-        Landing::Landed { .. } => Some(landed(merged)),
-        Landing::Moved { backups, .. } => {
-            if let Some(backups) = backups {
-                tracing::warn!(backups = %backups.display(), "older versions of files that were edited meanwhile are kept");
-            }
-            None
-        }
-        Landing::Blocked { conflicts } => Some(blocked(merged, conflicts)),
-    })
-}
-
-fn note_landed(site: &Site, run: &RunId, agent: &AgentId) {
-    let amended = site.book().amend(run, agent, |agent| {
-        agent.integration.status = IntegrationStatus::Landed;
-        agent.integration.held_for.clear();
-    });
-    if let Err(error) = amended {
-        tracing::error!(%error, %agent, "a result has landed and its record does not say so yet");
-    }
-}
-
-/// Whether the repository's own rules ignore a path; a path that git cannot
-/// be asked about counts as untracked, which blocks as well.
-fn is_ignored(order: &LandOrder, path: &RepoPath) -> bool {
-    order
-        .repo
-        .ignored(order.repo.top(), &[path.as_bytes()])
-        .is_ok_and(|answers| answers.first() == Some(&true))
-}
-
-fn landed(merged: Merged) -> Integration {
-    Integration {
-        status: IntegrationStatus::Landed,
-        held_for: Vec::new(),
-        marked: None,
-        conflicts: merged.conflicts,
-        warnings: merged.warnings,
-    }
-}
-
-fn blocked(merged: Merged, conflicts: Vec<Conflict>) -> Integration {
-    Integration {
-        status: IntegrationStatus::Held,
-        held_for: vec![HeldFor::Conflict],
-        marked: None,
-        conflicts,
-        warnings: merged.warnings,
-    }
-}
-
-/// Commits the merge on top of HEAD, on a branch that must not exist yet.
-fn as_branch(order: &LandOrder, name: &str, merged: Merged) -> Result<Integration, Error> {
-    let fault = |error: crate::git::Error| Error::at(Stage::Integration, error);
-    let objects = order.repo.objects().map_err(fault)?;
-    let head = order.repo.head().map_err(fault)?;
-    let parents: Vec<ObjectId> = head.into_iter().collect();
-    let commit = objects
-        .commit(&merged.tree, &parents, &order.title, order.site.clock.now())
-        .map_err(fault)?;
-    order
-        .repo
-        .create_ref(&format!("refs/heads/{name}"), &commit)
-        .map_err(fault)?;
-    Ok(landed(merged))
-}
-
-/// Finishes or takes back every landing that a dead launcher left under way
-/// in this working tree;
-/// the caller holds the landing lock, so none of them is alive.
-fn finish_landings(site: &Site, repo: &Repository) -> Result<(), Error> {
-    let pending = integration::pending_in(repo.common_dir(), repo.top()).map_err(integrating)?;
-    for (staging, error) in &pending.unreadable {
-        tracing::error!(staging = %staging.display(), %error, "whose landing this was cannot be read; it is left alone");
-    }
-    if pending.landings.is_empty() {
-        return Ok(());
-    }
-    let root = Root::open(repo.top()).map_err(|error| Error::at(Stage::Cleanup, error))?;
-    for staging in pending.landings {
-        match integration::recover(&staging, &root, &|header| {
-            note_landed(site, &header.run, &header.agent)
-        })
-        .map_err(integrating)?
-        {
-            Recovered::Nothing => {
-                tracing::debug!(staging = %staging.display(), "a landing had not begun")
-            }
-            Recovered::Forward { .. } => {
-                tracing::info!(staging = %staging.display(), "a landing was finished")
-            }
-            Recovered::Back { backups, .. } => {
-                tracing::info!(staging = %staging.display(), ?backups, "a landing was taken back")
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Finishes or takes back the landings that dead runs left in a repository.
-pub(super) fn recover_landings(site: &Site, repo: &Repository) -> Result<(), Error> {
-    let mut never = || false;
-    let _landing = integration::lock(repo.common_dir(), &mut never).map_err(integrating)?;
-    finish_landings(site, repo)
 }

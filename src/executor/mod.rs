@@ -14,7 +14,7 @@
 //! - `errand`: a run's place in the state directory, with its lease
 //! - `preflight`: what can be known to fail before anything is started
 //! - `schedule`: who waits for whom
-//! - `land`: the way of one result into the parent's tree
+//! - `land`: the way of one result into the parent's tree; `place` puts it there
 //! - `verify`: the check of a merged tree, in a cage of its own
 //! - `site`: the machine and its repository, opened once
 //! - `recover`: what dead runs left
@@ -33,6 +33,7 @@ mod error;
 mod events;
 mod land;
 mod pipeline;
+mod place;
 mod preflight;
 mod recover;
 mod run;

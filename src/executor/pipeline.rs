@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
-use super::error::Error;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::error::{Error, Fault, Stage};
 use super::run::{Run, Seat};
-use crate::model::Refusal;
+use crate::model::{ExitCode, Refusal};
 
 /// Why the flow of one agent ended before its end.
 #[derive(Debug)]
@@ -34,16 +36,28 @@ impl From<Refusal> for Halt {
 }
 
 /// Takes one agent through the flow and closes its record, whatever happens.
+///
+/// The flow is a task of its own, so that a panic in it leaves through the
+/// same end: whoever waits for this agent's fate is told on every path.
 pub(super) async fn agent(run: Arc<Run>, seat: Arc<Seat>) {
-    let ended = flow(&run, &seat).await;
+    let (inner, its_seat) = (run.clone(), seat.clone());
+    let flowing = tokio::spawn(async move { flow(&inner, &its_seat).await });
+    let ended = match AbortOnDropHandle::new(flowing).await {
+        Ok(ended) => ended,
+        Err(panic) => Err(Halt::Failed(Error::at(
+            Stage::Process,
+            Fault::new(ExitCode::Internal, panic),
+        ))),
+    };
     let left = run.clean_up(&seat).await;
-    run.record(&seat, ended.err(), left);
+    run.record(&seat, ended.err(), left).await;
 }
 
 async fn flow(run: &Arc<Run>, seat: &Arc<Seat>) -> Result<(), Halt> {
-    let base = run.base(seat).await?;
+    run.wait_for_others(seat).await?;
     let admitted = run.admit(seat)?;
     let mut live = run.live_place(seat, admitted).await?;
+    let base = run.starting_point(seat).await?;
     let workspace = run.make_workspace(seat, &base).await?;
     let policy = run.confine(seat, &live, &workspace)?;
     let ended = run.execute(seat, &mut live, policy).await?;

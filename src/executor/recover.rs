@@ -7,16 +7,16 @@
 //! but whether the first process of a dead run's cage is gone.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::{Error, Stage};
-use super::land;
+use super::place;
 use super::site::Site;
-use crate::cleanup::{self, Footprint, INIT, Places, STARTED, Settled, Step};
+use crate::cleanup::{self, Footprint, INIT, Places, Settled, Step};
 use crate::git::Repository;
 use crate::model::{
-    AgentState, CleanupReport, ExitCode, Integration, IntegrationStatus, LeftOver, Outcome, RunId,
-    RunRecord,
+    AgentId, AgentState, CleanupReport, Event, EventKind, ExitCode, Integration, IntegrationStatus,
+    LeftOver, Outcome, RunId, RunRecord,
 };
 use crate::store::{Lease, Lock};
 
@@ -32,17 +32,30 @@ pub struct Recovered {
 }
 
 /// Settles what a run still holds; its landings first.
+///
+/// Nothing is looked at, let alone removed, while a process of one of its
+/// cages could still write.
 pub(super) fn settle_open(
     site: &Site,
     repo: &Repository,
     footprint: &Footprint,
     run: &RunId,
 ) -> Settled {
+    if let Err(left) = cages_empty(footprint.directory()) {
+        return Settled {
+            salvaged: Vec::new(),
+            quarantined: Vec::new(),
+            report: CleanupReport {
+                complete: false,
+                left: vec![left],
+            },
+        };
+    }
     for step in footprint.open_steps() {
         let Step::Landing { staging, .. } = &step else {
             continue;
         };
-        let recovered = land::recover_landings(site, repo).and_then(|()| {
+        let recovered = place::recover_landings(site, repo).and_then(|()| {
             // One that could not be read is left alone, and is not over.
             if Path::new(staging).exists() {
                 return Ok(());
@@ -82,6 +95,8 @@ pub(super) fn stale(site: &Site) -> Result<Vec<RunId>, Error> {
 }
 
 /// Recovers every dead run of one repository, or of all where none is named.
+///
+/// What is wrong with one of them stands in the answer and hinders no other.
 pub(super) fn recover_dead(
     site: &Site,
     around: Option<&Repository>,
@@ -97,11 +112,31 @@ pub(super) fn recover_dead(
             // Without this a run that is just being made could be taken for dead.
             let _starting = Lock::wait(&site.state.starting_lock(), &mut || false)
                 .map_err(|error| Error::at(Stage::Cleanup, error))?;
+            // A run that has just ended took its directory along.
+            if !directory.exists() {
+                continue;
+            }
             Lease::try_take(&directory.join("lease"))
         };
         let Ok(Some(_lease)) = lease else { continue };
-        if let Some(recovered) = recover_one(site, around, &run, &directory)? {
-            done.push(recovered);
+        match recover_one(site, around, &run, &directory) {
+            Ok(None) => {}
+            Ok(Some(recovered)) => {
+                tracing::info!(run = %recovered.run, pinned = recovered.pinned, "a dead run was recovered");
+                done.push(recovered);
+            }
+            Err(left) => {
+                tracing::warn!(%run, what = %left.what, why = %left.why, "a dead run could not be recovered");
+                let report = CleanupReport {
+                    complete: false,
+                    left: vec![left],
+                };
+                done.push(Recovered {
+                    run,
+                    pinned: 0,
+                    report,
+                });
+            }
         }
     }
     if let Err(error) = cleanup::empty_trash(&site.state.trash_dir()) {
@@ -110,64 +145,76 @@ pub(super) fn recover_dead(
     Ok(done)
 }
 
+fn left(directory: &Path, why: impl std::fmt::Display) -> LeftOver {
+    LeftOver {
+        what: directory.to_string_lossy().into_owned(),
+        why: why.to_string(),
+    }
+}
+
 fn recover_one(
     site: &Site,
     around: Option<&Repository>,
     run: &RunId,
     directory: &Path,
-) -> Result<Option<Recovered>, Error> {
-    let failed = |why: String| {
-        let report = CleanupReport {
-            complete: false,
-            left: vec![LeftOver {
-                what: directory.to_string_lossy().into_owned(),
-                why,
-            }],
-        };
-        Ok(Some(Recovered {
-            run: run.clone(),
-            pinned: 0,
-            report,
-        }))
-    };
+) -> Result<Option<Recovered>, LeftOver> {
+    let named = |error: &dyn std::fmt::Display| left(directory, error);
     let footprint = match Footprint::load(directory) {
         Ok(Some(footprint)) => footprint,
         // Nothing beyond its directory was ever acquired.
         Ok(None) => {
             cleanup::discard_directory(directory, &site.state.trash_dir())
-                .map_err(|error| Error::at(Stage::Cleanup, error))?;
+                .map_err(|error| named(&error))?;
             return Ok(None);
         }
-        Err(error) => return failed(format!("its journal cannot be read: {error}")),
+        Err(error) => {
+            return Err(left(
+                directory,
+                format_args!("its journal cannot be read: {error}"),
+            ));
+        }
     };
     let Some((_, place)) = footprint.run() else {
-        return failed("its journal does not name its repository".to_owned());
+        return Err(left(directory, "its journal does not name its repository"));
     };
     if around.is_some_and(|repo| repo.common_dir().as_os_str() != place.common_dir) {
         return Ok(None);
     }
-    let repo = match site.repository(Path::new(&place.top)) {
-        Ok(repo) if repo.common_dir().as_os_str() == place.common_dir => repo,
-        Ok(_) => return failed("another repository stands where its own did".to_owned()),
-        Err(error) => return failed(format!("its repository cannot be opened: {error}")),
+    let settled = match Path::new(&place.common_dir).exists() {
+        true => match site.repository(Path::new(&place.top)) {
+            Ok(repo) if repo.common_dir().as_os_str() == place.common_dir => {
+                settle_open(site, &repo, &footprint, run)
+            }
+            Ok(_) => {
+                return Err(left(
+                    directory,
+                    "another repository stands where its own did",
+                ));
+            }
+            Err(error) => {
+                return Err(left(
+                    directory,
+                    format_args!("its repository cannot be opened: {error}"),
+                ));
+            }
+        },
+        // The repository was deleted, and its objects with it: what the
+        // agents' files hold is all there is.
+        false => {
+            cages_empty(directory)?;
+            keep_files(site, run, directory).map_err(|error| named(&error))?
+        }
     };
-    if let Err(left) = cages_empty(directory) {
-        return failed(left);
-    }
-    let settled = settle_open(site, &repo, &footprint, run);
+    close_record(site, run, &settled).map_err(|error| named(&error))?;
     let pinned = settled
         .salvaged
         .iter()
         .filter(|found| found.reference.is_some())
         .count();
-    if let Ok(mut record) = site.book().load(run) {
-        close_dead(&mut record, &settled, &site.kept_until());
-        site.book().save(&record)?;
-    }
     let report = settled.report;
     if report.complete {
         cleanup::discard_directory(directory, &site.state.trash_dir())
-            .map_err(|error| Error::at(Stage::Cleanup, error))?;
+            .map_err(|error| named(&error))?;
     }
     Ok(Some(Recovered {
         run: run.clone(),
@@ -176,28 +223,82 @@ fn recover_one(
     }))
 }
 
-/// Makes sure that no process of a dead run's cages is left to write.
+/// Keeps the files of every workspace as plain files, for a run whose
+/// repository is gone.
+fn keep_files(site: &Site, run: &RunId, directory: &Path) -> std::io::Result<Settled> {
+    let mut quarantined = Vec::new();
+    for agent in agents(directory)? {
+        let Ok(id) = agent
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .parse::<AgentId>()
+        else {
+            continue;
+        };
+        let (tree, kept) = (agent.join("tree"), site.state.kept_dir(run, &id));
+        if !tree.exists() {
+            continue;
+        }
+        fs::create_dir_all(&kept)?;
+        fs::rename(&tree, kept.join("tree"))?;
+        quarantined.push(id);
+    }
+    Ok(Settled {
+        salvaged: Vec::new(),
+        quarantined,
+        report: CleanupReport::clean(),
+    })
+}
+
+/// The directories of a run's agents; none where it never came that far.
+fn agents(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    match fs::read_dir(directory.join("agents")) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes sure that no process of a run's cages is left to write.
 ///
 /// The kernel ends a cage with its launcher. Its first process is named by id
 /// and start time, so a reused id is never taken for it.
-fn cages_empty(directory: &Path) -> Result<(), String> {
-    let Ok(agents) = fs::read_dir(directory.join("agents")) else {
-        return Ok(());
-    };
-    for agent in agents.flatten() {
-        let started = agent.path().join(STARTED).exists();
-        let Ok(text) = fs::read(agent.path().join(INIT)) else {
-            if started {
-                tracing::debug!(agent = ?agent.file_name(), "the launcher died while it started this agent");
-            }
-            continue;
+fn cages_empty(directory: &Path) -> Result<(), LeftOver> {
+    for agent in agents(directory).map_err(|error| left(directory, error))? {
+        let text = match fs::read(agent.join(INIT)) {
+            Ok(text) => text,
+            // The cage had not come up, or had ended before it could be named.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(left(&agent, error)),
         };
         let identity: cofferdam_sandbox::Identity = serde_json::from_slice(&text)
-            .map_err(|error| format!("`{INIT}` cannot be read: {error}"))?;
+            .map_err(|error| left(&agent, format_args!("`{INIT}` cannot be read: {error}")))?;
         identity.end_and_wait().map_err(|error| {
-            format!("the first process of an agent's cage is still there: {error}")
+            left(
+                &agent,
+                format_args!("the first process of its cage is still there: {error}"),
+            )
         })?;
     }
+    Ok(())
+}
+
+fn close_record(site: &Site, run: &RunId, settled: &Settled) -> Result<(), Error> {
+    let Some(mut record) = site.book().find(run)? else {
+        return Ok(());
+    };
+    close_dead(&mut record, settled, &site.kept_until());
+    site.book().save(&record)?;
+    let event = Event::of_run(
+        run,
+        &site.clock.now().to_string(),
+        EventKind::Decided {
+            command: "recover".to_owned(),
+            status: IntegrationStatus::NotRequested,
+        },
+    );
+    site.note(&event);
     Ok(())
 }
 

@@ -76,6 +76,7 @@ pub(super) struct Run {
     pub(super) machine: Machine,
     pub(super) first_base: Arc<StartingPoint>,
     pub(super) record: Mutex<RunRecord>,
+    saving: Mutex<()>,
     seats: Vec<Arc<Seat>>,
     fault: Mutex<ExitCode>,
     // Last, so that its lease is given up after everything above: the lease
@@ -92,10 +93,12 @@ impl Run {
         control: Control,
         listener: Arc<dyn Listener>,
     ) -> Result<Arc<Self>, Error> {
-        let (errand, snapshot, machine) = open_ground(&site, &repo, &request).await?;
-        let id = errand.id.clone();
+        // First, because nothing has been acquired yet that would have to be
+        // given back should it fail.
         let trail = Trail::open(&site.state.audit_path())
             .map_err(|error| Error::at(Stage::Record, anyhow::Error::new(error)))?;
+        let (errand, snapshot, machine) = open_ground(&site, &repo, &request).await?;
+        let id = errand.id.clone();
         let bus = Bus::new(id.clone(), site.clock.clone(), trail, listener);
         let seats = seats(&request, &control);
         let planned: Vec<Planned<'_>> = request.tasks.iter().map(Planned::from).collect();
@@ -111,6 +114,7 @@ impl Run {
             machine,
             first_base: Arc::new(StartingPoint { snapshot }),
             record: Mutex::new(record),
+            saving: Mutex::new(()),
             seats,
             fault: Mutex::new(ExitCode::Success),
             errand: Arc::new(errand),
@@ -158,13 +162,25 @@ impl Run {
 
     /// Writes the record as it stands, so that a later start finds it should
     /// this process die. A failure to do so is told and does not end the run.
+    ///
+    /// Copy and write are under one lock: an older copy never overwrites a
+    /// newer one.
     pub(super) fn save_record(&self) {
+        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let record = self
             .record
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         if let Err(error) = self.site.book().save(&record) {
+            tracing::error!(%error, "the record of the run could not be written");
+        }
+    }
+
+    /// As [`Run::save_record`], off the executor's threads.
+    pub(super) async fn record_saved(self: &Arc<Self>) {
+        let run = self.clone();
+        if let Err(error) = blocking(move || run.save_record()).await {
             tracing::error!(%error, "the record of the run could not be written");
         }
     }
@@ -192,27 +208,40 @@ impl Run {
         let mut code = fault
             .worst(super::close::exit_code(&record, &self.seats))
             .worst(self.control.by_signal());
-        let site = self.site.clone();
-        if record.cleanup.complete
-            && let Err(error) =
-                crate::cleanup::discard_directory(&self.errand.directory, &site.state.trash_dir())
-        {
-            record.cleanup.absorb(CleanupReport {
-                complete: false,
-                left: vec![LeftOver {
-                    what: self.errand.directory.to_string_lossy().into_owned(),
-                    why: error.to_string(),
-                }],
-            });
-        }
         if !record.cleanup.complete {
             code = code.worst(ExitCode::Cleanup);
         }
         record.exit_code = code.number();
-        site.book().save(&record)?;
+        let run = self.clone();
+        let record = blocking(move || run.finish(record)).await??;
         self.bus.run(EventKind::RunEnded {
             exit_code: record.exit_code,
         });
+        Ok(record)
+    }
+
+    /// Writes the last record, and only then takes the run's directory away:
+    /// a crash in between leaves a dead run, never a record that ends too early.
+    fn finish(&self, mut record: RunRecord) -> Result<RunRecord, Error> {
+        let book = self.site.book();
+        book.save(&record)?;
+        if !record.cleanup.complete {
+            return Ok(record);
+        }
+        let discarded =
+            crate::cleanup::discard_directory(&self.errand.directory, &self.site.state.trash_dir());
+        if let Err(error) = discarded {
+            let what = self.errand.directory.to_string_lossy().into_owned();
+            record.cleanup.absorb(CleanupReport {
+                complete: false,
+                left: vec![LeftOver {
+                    what,
+                    why: error.to_string(),
+                }],
+            });
+            record.exit_code = ExitCode::Cleanup.number();
+            book.save(&record)?;
+        }
         Ok(record)
     }
 }
@@ -241,7 +270,8 @@ fn first_record(
         run: id.clone(),
         repo: repo.top().to_string_lossy().into_owned(),
         common_dir: repo.common_dir().to_string_lossy().into_owned(),
-        exit_code: 0,
+        // Until the run has ended nobody can say that it succeeded.
+        exit_code: ExitCode::Internal.number(),
         base: BaseRecord {
             head: snapshot.head.clone(),
             tree: snapshot.tree.clone(),

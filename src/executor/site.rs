@@ -15,8 +15,9 @@ use cofferdam_sandbox::{Enforcement, Helper};
 
 use super::error::{Error, Fault, Stage};
 use super::{Control, Listener, book::Book, pipeline, recover, run::Run};
+use crate::audit::Trail;
 use crate::git::{self, Git, Repository};
-use crate::model::{AgentId, Clock, ExitCode, RunId, RunRecord, RunRequest, SystemClock};
+use crate::model::{AgentId, Clock, Event, ExitCode, RunId, RunRecord, RunRequest, SystemClock};
 use crate::process::Spawner;
 use crate::store::StateDir;
 
@@ -79,6 +80,14 @@ impl Site {
 
     pub(super) fn book(&self) -> Book<'_> {
         Book::new(&self.state)
+    }
+
+    /// Adds an event to the trail, for what later commands decide.
+    pub(super) fn note(&self, event: &Event) {
+        let noted = Trail::open(&self.state.audit_path()).and_then(|mut trail| trail.append(event));
+        if let Err(error) = noted {
+            tracing::error!(%error, "an event is missing from the audit log");
+        }
     }
 
     /// The instant until which what is kept from now on is left by `gc`.

@@ -12,7 +12,7 @@ use cofferdam_sandbox::{Enforcement, Input, Policy, Status};
 
 use super::cage::{self, Inmate};
 use super::error::{Error, Stage};
-use super::land::{self, LandOrder};
+use super::land::{self, Fared, LandOrder};
 use super::pipeline::Halt;
 use super::run::{Run, Seat, StartingPoint};
 use super::schedule::NotLanded;
@@ -25,28 +25,31 @@ use crate::model::{
     Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode,
 };
 use crate::process::{Ended, LineSink, OutputLog, Stream, Supervision, supervise};
+use crate::store;
 use crate::workspace::{self, Capture, Harvest, Workspace};
 
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Run {
-    /// What the agent starts from, once the tasks that it follows have landed.
-    pub(super) async fn base(
-        self: &Arc<Self>,
-        seat: &Arc<Seat>,
-    ) -> Result<Arc<StartingPoint>, Halt> {
+    /// Waits until nothing in the plan stands before this agent.
+    pub(super) async fn wait_for_others(self: &Arc<Self>, seat: &Arc<Seat>) -> Result<(), Halt> {
         self.schedule.clear_way(seat.at, &seat.cancel).await;
+        let landed = self.schedule.prerequisites(seat.at, &seat.cancel).await;
         if seat.cancel.is_cancelled() {
             return Err(Halt::Cancelled);
         }
+        landed.map_err(|NotLanded(earlier)| Halt::Refused(self.not_landed(seat, earlier)))
+    }
+
+    /// What the agent starts from: the run's first snapshot, or, for one that
+    /// follows others, the parent's tree as it stands now.
+    pub(super) async fn starting_point(
+        self: &Arc<Self>,
+        seat: &Arc<Seat>,
+    ) -> Result<Arc<StartingPoint>, Halt> {
         if !self.schedule.follows(seat.at) {
             return Ok(self.first_base.clone());
-        }
-        match self.schedule.prerequisites(seat.at, &seat.cancel).await {
-            Ok(()) => {}
-            Err(_) if seat.cancel.is_cancelled() => return Err(Halt::Cancelled),
-            Err(NotLanded(earlier)) => return Err(Halt::Refused(self.not_landed(seat, earlier))),
         }
         let (run, agent) = (self.clone(), seat.agent.clone());
         let snapshot = blocking(move || {
@@ -81,16 +84,7 @@ impl Run {
             contract: &seat.task.contract,
             deadline: seat.task.deadline,
         };
-        let admitted = self.registry.admit(ask).map_err(|refusal| {
-            self.bus.agent(
-                &seat.agent,
-                &seat.task.name,
-                EventKind::Refused {
-                    refusal: refusal.clone(),
-                },
-            );
-            Halt::Refused(refusal)
-        })?;
+        let admitted = self.registry.admit(ask).map_err(Halt::Refused)?;
         self.amend(seat, |agent| agent.depth = admitted.depth());
         let contract = serde_json::to_value(&seat.task.contract)
             .expect("because a contract holds only text, numbers and lists");
@@ -259,7 +253,7 @@ impl Run {
         let started = self.site.clock.now().to_string();
         self.amend(seat, |agent| agent.times.started_at = Some(started));
         self.enter(seat, AgentState::Running);
-        self.save_record();
+        self.record_saved().await;
         let watch = Supervision {
             deadline: live.admitted().deadline(),
             cancel: seat.cancel.clone(),
@@ -304,7 +298,7 @@ impl Run {
         };
         let text =
             serde_json::to_vec(&identity).expect("because an identity holds only text and numbers");
-        fs::write(self.agent_directory(seat).join(INIT), text)
+        store::replace_file(&self.agent_directory(seat).join(INIT), &text)
             .map_err(|error| Halt::Failed(Error::at(Stage::Process, error)))
     }
 
@@ -361,7 +355,13 @@ impl Run {
             super::close::note_capture(agent, &capture, (reference, &kept_until))
         });
         self.enter(seat, AgentState::Captured);
-        self.save_record();
+        self.record_saved().await;
+        // Its work is pinned: the workspace goes now, not when its turn to be
+        // integrated comes. What cannot be removed must not cost the result;
+        // clean-up tries again and names it.
+        if let Err(Halt::Failed(error)) = self.remove_workspace(seat).await {
+            tracing::warn!(%error, agent = %seat.agent, "the workspace could not be removed yet");
+        }
         Ok(capture)
     }
 
@@ -373,14 +373,18 @@ impl Run {
         ended: &Ended,
         capture: Capture,
     ) -> Result<(), Halt> {
-        self.remove_workspace(seat).await?;
         self.schedule.turn(seat.at, &seat.cancel).await;
         let integration = match self.before_landing(seat, ended, &capture) {
             Some(decided) => decided,
             None => {
                 self.enter(seat, AgentState::Integrating);
-                let order = LandOrder::of_run(self, seat, base, &capture);
-                land::land_result(order).await?
+                match land::land_result(LandOrder::of_run(self, seat, base, &capture)).await? {
+                    Fared::Decided(integration) => integration,
+                    Fared::Stopped(reason) => {
+                        self.amend(seat, |agent| super::close::note_stopped(agent, reason));
+                        Integration::not_requested()
+                    }
+                }
             }
         };
         self.bus.agent(
@@ -440,17 +444,19 @@ impl Run {
 
     /// Gives back what the agent still holds; on every path.
     ///
-    /// A workspace whose command never ran holds no work. One whose command
-    /// ran and that was not captured stays for the run's end, which tries to
-    /// pin its work once more before it removes anything.
+    /// A workspace whose command never ran holds no work, and one whose work
+    /// is pinned neither. One whose command ran and that was not captured
+    /// stays for the run's end, which tries to pin its work once more before
+    /// it removes anything.
     pub(super) async fn clean_up(self: &Arc<Self>, seat: &Arc<Seat>) -> CleanupReport {
         let open = self
             .errand
             .footprint
             .open_steps()
             .contains(&self.workspace_step(seat));
-        let started = self.agent_directory(seat).join(STARTED).exists();
-        if !open || started {
+        let directory = self.agent_directory(seat);
+        let unpinned = directory.join(STARTED).exists() && !directory.join(CAPTURED).exists();
+        if !open || unpinned {
             return CleanupReport::clean();
         }
         match self.remove_workspace(seat).await {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cofferdam_sandbox::Input;
-use tokio_util::sync::CancellationToken;
 
 use super::cage::{self, Inmate};
 use super::error::{Error, Stage};
@@ -19,7 +18,7 @@ use super::land::LandOrder;
 use super::site::{Site, blocking};
 use crate::cleanup::Step;
 use crate::model::{Base, Brief, ObjectId, ResourceLimits, WorkspaceChoice};
-use crate::process::{LineSink, OutputLog, Stream, Supervision, supervise};
+use crate::process::{LineSink, OutputLog, StopReason, Stream, Supervision, supervise};
 use crate::workspace::{self, Workspace};
 
 /// What the check said.
@@ -27,11 +26,10 @@ use crate::workspace::{self, Workspace};
 pub(super) enum Verdict {
     /// The command ended with 0.
     Accepted,
-    /// It did not.
-    Rejected {
-        /// Where its output is kept.
-        log: String,
-    },
+    /// It did not; its output is kept beside the agents'.
+    Rejected,
+    /// The deadline or a cancellation ended it first.
+    Stopped(StopReason),
 }
 
 /// Between the request to end and the kill.
@@ -151,14 +149,14 @@ async fn run(
         .await
         .map_err(|error| Error::at(Stage::Integration, anyhow::Error::new(error)))?
         .map_err(|error| Error::at(Stage::Integration, error))?;
-    let outputs = order.site.state.outputs_dir(&order.errand.id);
+    let outputs = order.site.state.outputs_dir(&order.record);
     fs::create_dir_all(&outputs).map_err(|error| Error::at(Stage::Integration, error))?;
-    let path = outputs.join(format!("{agent}.log"));
+    let path = outputs.join(format!("{}-verify.log", order.agent));
     let file = fs::File::create(&path).map_err(|error| Error::at(Stage::Integration, error))?;
     let watch = Supervision {
-        deadline: None,
-        cancel: CancellationToken::new(),
-        kill: CancellationToken::new(),
+        deadline: order.deadline,
+        cancel: order.cancel.clone(),
+        kill: order.kill.clone(),
         grace: GRACE,
         clock: order.site.clock.clone(),
     };
@@ -170,11 +168,10 @@ async fn run(
     )
     .await
     .map_err(|error| Error::at(Stage::Integration, error))?;
-    Ok(match ended.exit.code {
-        Some(0) => Verdict::Accepted,
-        Some(_) | None => Verdict::Rejected {
-            log: path.to_string_lossy().into_owned(),
-        },
+    Ok(match (ended.stopped, ended.exit.code) {
+        (Some(reason), _) => Verdict::Stopped(reason),
+        (None, Some(0)) => Verdict::Accepted,
+        (None, Some(_) | None) => Verdict::Rejected,
     })
 }
 

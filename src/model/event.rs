@@ -25,6 +25,32 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+impl Event {
+    /// The schema's name and version.
+    pub const SCHEMA: &'static str = "cofferdam.event/1";
+
+    /// Something that happened to a run as a whole.
+    #[must_use]
+    pub fn of_run(run: &RunId, at: &str, kind: EventKind) -> Self {
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            at: at.to_owned(),
+            run: run.clone(),
+            agent: None,
+            name: None,
+            kind,
+        }
+    }
+
+    /// The same, to one of its agents.
+    #[must_use]
+    pub fn of_agent(mut self, agent: &AgentId, name: &str) -> Self {
+        self.agent = Some(agent.clone());
+        self.name = Some(name.to_owned());
+        self
+    }
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
