@@ -16,8 +16,9 @@ use super::place::{self, Placed};
 use super::run::{Run, Seat, StartingPoint};
 use super::site::{Site, blocking};
 use super::verify::{self, Verdict};
+use crate::config::{self, Scope};
 use crate::git::{MergeSpace, ObjectFormat, Repository};
-use crate::integration::{self, Authority, Doubt, Merged, Proposal, Scope};
+use crate::integration::{self, Authority, Doubt, Merged, Proposal};
 use crate::model::{
     AgentId, Contract, Deadline, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
     OnConflict, RunId,
@@ -289,9 +290,13 @@ fn merge(order: &LandOrder) -> Result<Look, Error> {
         ObjectFormat::of(&ours),
     )
     .map_err(|error| Error::at(Stage::Integration, error))?;
-    let mut scope = Scope::new(&order.scope).map_err(integrating)?;
+    let mut scope = Scope::parse("write", &order.scope)
+        .map_err(|error| Error::at(Stage::Integration, config::ConfigError::from(error)))?;
     if !order.paths.is_empty() {
-        scope = scope.and(Scope::new(&order.paths).map_err(integrating)?);
+        scope = scope
+            .and(Scope::parse("paths", &order.paths).map_err(|error| {
+                Error::at(Stage::Integration, config::ConfigError::from(error))
+            })?);
     }
     let base_tree = objects
         .tree_of(&order.base_commit)

@@ -47,14 +47,6 @@ pub enum Error {
         /// Why not.
         source: ObjectError,
     },
-    /// A file scope is not a glob.
-    #[error("read the file scope `{glob}`")]
-    Glob {
-        /// What was given.
-        glob: String,
-        /// What is wrong with it.
-        source: globset::Error,
-    },
     /// A file of the parent's tree or of the staging directory.
     #[error("land in {}", tree.display())]
     Land {

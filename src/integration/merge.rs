@@ -11,7 +11,8 @@ use super::classify::{self, Group, Renames};
 use super::objects::{differences, entry, is_binary, object_error, read};
 use super::settle::Settling;
 use super::verify::{self, Deltas};
-use super::{Difference, Error, ObjectStore, Scope, hunks, scope};
+use super::{Difference, Error, ObjectStore, hunks, scope};
+use crate::config::Scope;
 use crate::git::{Favour, MergeSpace, Stage, Style, TreeMerge, Trees};
 use crate::model::{
     Conflict, ConflictKind, HeldFor, ObjectId, OnConflict, PathText, RepoPath, Warning, WarningKind,

@@ -42,4 +42,3 @@ pub use lock::lock;
 pub use merge::{Authority, Doubt, Merged, Proposal, Settled, merge};
 pub use objects::{Difference, Edit, Entry, ObjectError, ObjectStore};
 pub use render::{render_conflict, render_diff};
-pub use scope::Scope;

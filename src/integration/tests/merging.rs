@@ -3,10 +3,10 @@
 use std::str::FromStr;
 
 use super::{Fixture, Row, f, l, lines, path, x};
+use crate::config::Scope;
 use crate::git::{Configuration, Git, MergeSpace, ObjectFormat, Style, Trees};
 use crate::integration::{
-    Authority, Doubt, Error, ObjectStore, Proposal, Scope, Settled, merge, render_conflict,
-    render_diff,
+    Authority, Doubt, Error, ObjectStore, Proposal, Settled, merge, render_conflict, render_diff,
 };
 use crate::model::{ConflictKind, HeldFor, ObjectId, OnConflict, WarningKind};
 
@@ -133,7 +133,7 @@ fn what_lies_outside_of_the_scope_is_held_by_path() {
     let fixture = Fixture::new();
     let base = fixture.tree(&[f("docs/a", "a\n"), f("src/b", "b\n")]);
     let theirs = fixture.tree(&[f("docs/a", "a2\n"), f("src/b", "b2\n")]);
-    let scope = Scope::new(["docs/**"]).expect("because the glob is right");
+    let scope = Scope::parse("paths", ["docs/**"]).expect("because the glob is right");
     let mut proposal = fixture.proposal([&base, &base, &theirs], OnConflict::Hold);
     proposal.scope = &scope;
     let merged = merge(&fixture.space, &fixture.store, &proposal).expect("because it merges");
@@ -174,7 +174,7 @@ fn a_person_decides_about_scope_settings_and_deletion_but_not_about_conflicts() 
         .collect();
     let base = fixture.edited(&fixture.tree(&rows), &[f("k", "k\n")]);
     let theirs = fixture.tree(&[f("k", "theirs\n"), f(".cofferdam/roles.toml", "x = 1\n")]);
-    let scope = Scope::new(["docs/**"]).expect("because the glob is right");
+    let scope = Scope::parse("paths", ["docs/**"]).expect("because the glob is right");
     let mut proposal = fixture.proposal([&base, &base, &theirs], OnConflict::Hold);
     proposal.scope = &scope;
     let merged = |proposal: &Proposal<'_>| {

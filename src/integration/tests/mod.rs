@@ -20,7 +20,8 @@ use std::str::FromStr;
 
 use tempfile::TempDir;
 
-use super::{Authority, Doubt, Edit, Entry, Merged, ObjectStore, Proposal, Scope};
+use super::{Authority, Doubt, Edit, Entry, Merged, ObjectStore, Proposal};
+use crate::config::Scope;
 use crate::git::{Git, MergeSpace, ObjectFormat};
 use crate::model::{ObjectId, OnConflict, RepoPath, TreeMode};
 use store::Store;
