@@ -290,14 +290,7 @@ fn merge(order: &LandOrder) -> Result<Look, Error> {
         ObjectFormat::of(&ours),
     )
     .map_err(|error| Error::at(Stage::Integration, error))?;
-    let mut scope = Scope::parse("write", &order.scope)
-        .map_err(|error| Error::at(Stage::Integration, config::ConfigError::from(error)))?;
-    if !order.paths.is_empty() {
-        scope = scope
-            .and(Scope::parse("paths", &order.paths).map_err(|error| {
-                Error::at(Stage::Integration, config::ConfigError::from(error))
-            })?);
-    }
+    let scope = scope_of(order)?;
     let base_tree = objects
         .tree_of(&order.base_commit)
         .map_err(|error| Error::at(Stage::Integration, error))?;
@@ -321,4 +314,17 @@ fn merge(order: &LandOrder) -> Result<Look, Error> {
         conflicts: merged.conflicts,
         warnings: merged.warnings,
     }))
+}
+
+/// The paths that the result may change.
+fn scope_of(order: &LandOrder) -> Result<Scope, Error> {
+    let read = |key: &str, globs: &[String]| {
+        Scope::parse(key, globs)
+            .map_err(|error| Error::at(Stage::Integration, config::ConfigError::from(error)))
+    };
+    let scope = read("write", &order.scope)?;
+    if order.paths.is_empty() {
+        return Ok(scope);
+    }
+    Ok(scope.and(read("paths", &order.paths)?))
 }

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use cofferdam_sandbox::{Layer, Limits, Policy, ViewMode};
 use serde_json::{Value, json};
 
-use crate::setting::{FIXTURE, Setting, as_everyone, assert_all_denied, attempt, bind};
+use crate::setting::{FIXTURE, Setting, as_everyone, assert_all_denied, attempt};
 
 #[test]
 fn holds_without_namespaces_and_mounts() {

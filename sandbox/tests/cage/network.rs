@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use cofferdam_sandbox::{Access, Layer, Network};
 
-use crate::setting::{as_everyone, assert_all_denied, assert_all_work, attempt, bind, tmpfs};
+use crate::setting::{as_everyone, assert_all_denied, assert_all_work, attempt, tmpfs};
 
 #[test]
 fn reaches_no_network() {

@@ -87,7 +87,7 @@ fn an_edit_of_what_has_just_landed_survives_the_way_back() {
     assert_eq!(fs::read(scene.at("c")).expect("because it is back"), b"c\n");
     let backups = backups.expect("because the older text of b is kept");
     let kept = kept_backups(&scene.top().join(".git")).expect("because it can be listed");
-    assert_eq!(kept, [backups.clone()]);
+    assert_eq!(kept, std::slice::from_ref(&backups));
     assert_eq!(
         fs::read(backups.join("s1")).expect("because it is kept"),
         b"b\n"
