@@ -8,6 +8,7 @@
 //! where that fails the workspace stays and is named.
 //!
 //! - `footprint`: the steps of one run, journalled
+//! - `pin`: captures a workspace and pins what it found, whole
 //! - `settle`: performs the undo of every open step
 //! - `trash`: removes a directory of ours in two moves
 //!
@@ -16,12 +17,14 @@
 
 mod error;
 mod footprint;
+mod pin;
 mod settle;
 mod trash;
 
 pub use error::Error;
 pub use footprint::{Footprint, RepositoryPlace, Step};
-pub use settle::{Places, Salvaged, Settled, settle};
+pub use pin::capture_and_pin;
+pub use settle::{Noting, Places, Salvaged, Settled, settle};
 pub use trash::{discard_directory, empty_trash};
 
 /// In an agent's directory: its command may have run.

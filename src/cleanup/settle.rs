@@ -10,10 +10,10 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::{Error, Footprint, Step};
-use crate::git::{self, Renames, Repository};
-use crate::model::{AgentId, ChangeSet, CleanupReport, LeftOver};
-use crate::workspace::{self, Capture, Harvest, Workspace};
+use super::{Error, Footprint, Step, capture_and_pin};
+use crate::git::Repository;
+use crate::model::{AgentId, CleanupReport, LeftOver};
+use crate::workspace::{self, Capture, Harvest};
 
 /// Work that was found in a workspace nobody had captured.
 #[derive(Debug)]
@@ -30,8 +30,6 @@ pub struct Salvaged {
 #[derive(Debug)]
 #[must_use]
 pub struct Settled {
-    /// Work that was pinned on the way.
-    pub salvaged: Vec<Salvaged>,
     /// Agents whose workspace could not be captured and stays.
     pub quarantined: Vec<AgentId>,
     /// What is left.
@@ -49,10 +47,18 @@ pub struct Places<'a> {
     pub now: Timestamp,
 }
 
+/// Is told of work that was pinned, before the workspace goes: once this has
+/// returned, the work can be found by whoever looks at the record.
+pub type Noting<'a> = dyn FnMut(&Salvaged) -> Result<(), String> + 'a;
+
 /// Settles every open step but the run itself.
-pub fn settle(footprint: &Footprint, repo: &Repository, places: Places<'_>) -> Settled {
+pub fn settle(
+    footprint: &Footprint,
+    repo: &Repository,
+    places: Places<'_>,
+    pinned: &mut Noting<'_>,
+) -> Settled {
     let mut settled = Settled {
-        salvaged: Vec::new(),
         quarantined: Vec::new(),
         report: CleanupReport::clean(),
     };
@@ -67,8 +73,7 @@ pub fn settle(footprint: &Footprint, repo: &Repository, places: Places<'_>) -> S
                     .map_err(|error| left(name, &error))
             }
             Step::Workspace { agent, result_ref } => {
-                salvage(footprint, repo, places, (agent, result_ref))
-                    .map(|found| settled.salvaged.extend(found))
+                salvage(footprint, repo, places, (agent, result_ref), pinned)
                     .inspect_err(|_| settled.quarantined.push(agent.clone()))
             }
             Step::Landing { staging, .. } => Err(LeftOver {
@@ -102,84 +107,45 @@ fn left(what: &str, error: &dyn std::error::Error) -> LeftOver {
     }
 }
 
-/// What the result ref of a workspace already pins.
-fn pinned(
-    repo: &Repository,
-    result_ref: &str,
-    found: &Workspace,
-) -> Result<Option<Capture>, git::Error> {
-    let refs = repo.refs_under(result_ref)?;
-    let Some((_, commit)) = refs.into_iter().find(|(name, _)| name == result_ref) else {
-        return Ok(None);
-    };
-    let objects = repo.objects()?;
-    let (base, tree) = (objects.tree_of(found.base())?, objects.tree_of(&commit)?);
-    let changes = objects.diff(&base, &tree, Renames::Find)?;
-    let changes = ChangeSet {
-        base,
-        tree,
-        changes,
-        ignored: Vec::new(),
-        warnings: Vec::new(),
-    };
-    Ok(Some(Capture {
-        changes,
-        kept: Vec::new(),
-        commit: Some(commit),
-    }))
-}
-
 /// Whether a workspace may hold work that nobody has pinned.
 fn holds_work(directory: &Path) -> bool {
     directory.join(super::STARTED).exists() && !directory.join(super::CAPTURED).exists()
 }
 
-/// Pins what a workspace holds, then removes it. Nothing is removed whose
-/// work could not be pinned.
+/// Pins what a workspace holds, has it written down, then removes it. Nothing
+/// is removed whose work could not be pinned and named.
 fn salvage(
     footprint: &Footprint,
     repo: &Repository,
     places: Places<'_>,
     (agent, result_ref): (&AgentId, &str),
-) -> Result<Option<Salvaged>, LeftOver> {
+    pinned: &mut Noting<'_>,
+) -> Result<(), LeftOver> {
     let directory = footprint.directory().join("agents").join(agent.as_str());
     let named = |error: &dyn std::error::Error| left(&directory.to_string_lossy(), error);
-    let salvaged = if holds_work(&directory) {
+    if holds_work(&directory) {
         let found = workspace::reopen(repo, agent, &directory).map_err(|error| named(&error))?;
-        let capture = match pinned(repo, result_ref, &found).map_err(|error| named(&error))? {
-            // The ref was made and the mark beside it was not: the work is
-            // safe, and capturing it again would find the same.
-            Some(capture) => capture,
-            None => {
-                let keep = places.kept.join(agent.as_str());
-                let message = "pinned after the launcher could not";
-                let harvest = Harvest {
-                    keep: &keep,
-                    at: places.now,
-                    message,
-                };
-                let capture = found
-                    .backend()
-                    .capture(&found, &harvest)
-                    .map_err(|error| named(&error))?;
-                if let Some(commit) = &capture.commit {
-                    repo.create_ref(result_ref, commit)
-                        .map_err(|error| named(&error))?;
-                }
-                capture
-            }
+        let keep = places.kept.join(agent.as_str());
+        let message = "pinned after the launcher could not";
+        let harvest = Harvest {
+            keep: &keep,
+            at: places.now,
+            message,
         };
+        let capture =
+            capture_and_pin(repo, &found, &harvest, result_ref).map_err(|error| named(&error))?;
         let reference = capture.commit.as_ref().map(|_| result_ref.to_owned());
-        Some(Salvaged {
+        let salvaged = Salvaged {
             agent: agent.clone(),
             capture,
             reference,
-        })
-    } else {
-        None
-    };
-    workspace::dispose(&directory).map_err(|error| named(&error))?;
-    Ok(salvaged)
+        };
+        pinned(&salvaged).map_err(|why| LeftOver {
+            what: directory.to_string_lossy().into_owned(),
+            why,
+        })?;
+    }
+    workspace::dispose(&directory).map_err(|error| named(&error))
 }
 
 impl From<Error> for LeftOver {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::args::{ApplyArgs, DiscardArgs, GcArgs};
 use super::failure::Failure;
-use super::{print, surroundings};
+use super::{print, signals, surroundings};
 use crate::config::{self, ConfigError, PartialSettings, Setting};
 use crate::executor::{ApplyOrder, Decided, KEEP};
 use crate::model::{AgentRecord, ExitCode, Land, LeftOver, OnConflict};
@@ -47,7 +47,7 @@ fn answer(schema: &'static str, decided: Decided, json: bool) -> ExitCode {
 
 /// Lands a result that waits.
 pub(super) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
-    surroundings::require_outside()?;
+    surroundings::require_outside("land a result")?;
     let mut how = PartialSettings::default();
     for (setting, value) in [
         (Setting::OnConflict, &args.on_conflict),
@@ -60,29 +60,18 @@ pub(super) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     }
     let executor = surroundings::executor()?;
     let found = executor.book().find_agent(&args.id)?;
-    let threads = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            Failure::new(
-                ExitCode::Internal,
-                format!("failed to start the executor's threads: {error}"),
-            )
-        })?;
     let how = ApplyOrder {
         on_conflict: how.on_conflict.unwrap_or(OnConflict::Hold),
         land: how.land.unwrap_or(Land::Worktree),
         verify: args.verify.clone(),
     };
-    let decided =
-        threads.block_on(executor.apply(found, how, crate::executor::Control::default()))?;
+    let decided = signals::under(|control| executor.apply(found, how, control))?;
     Ok(answer("cofferdam.apply/1", decided, args.json))
 }
 
 /// Drops a result, after a word from the person.
 pub(super) fn discard(args: &DiscardArgs) -> Result<ExitCode, Failure> {
-    surroundings::require_outside()?;
+    surroundings::require_outside("drop a result")?;
     let executor = surroundings::executor()?;
     let found = executor.book().find_agent(&args.id)?;
     if !args.yes
@@ -104,6 +93,7 @@ fn confirmed(question: &str) -> Result<bool, Failure> {
         return Ok(false);
     }
     print::err_line(&format!("{question} [y/N]"));
+    print::settle();
     let mut line = String::new();
     io::stdin()
         .lock()
@@ -125,7 +115,7 @@ struct Collected {
 
 /// Reclaims what dead runs left and results past their keep time.
 pub(super) fn reclaim(args: &GcArgs) -> Result<ExitCode, Failure> {
-    surroundings::require_outside()?;
+    surroundings::require_outside("reclaim what runs left")?;
     let older = match &args.older {
         Some(text) => config::values::parse_age("--older", text).map_err(ConfigError::from)?,
         None => KEEP,

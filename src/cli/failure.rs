@@ -9,6 +9,7 @@ use super::print;
 use crate::config::ConfigError;
 use crate::executor;
 use crate::model::ExitCode;
+use crate::report;
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
@@ -64,9 +65,9 @@ impl Failure {
 
     /// Prints it the way that was asked for, and says what to end with.
     pub(super) fn print(&self, json: bool) -> ExitCode {
-        print::err_line(&format!("cofferdam: {}", print::visible(&self.message)));
+        print::err_line(&format!("cofferdam: {}", report::plain(&self.message)));
         if let Some(hint) = &self.hint {
-            print::err_line(&format!("  hint: {}", print::visible(hint)));
+            print::err_line(&format!("  hint: {}", report::plain(hint)));
         }
         if json {
             print::document(&Document {

@@ -143,24 +143,60 @@ fn refs(repo: &Repository) -> Result<Vec<Ref>, Failure> {
 /// Shows an agent, or every agent of a run.
 pub(super) fn show(args: &IdArgs) -> Result<ExitCode, Failure> {
     let executor = surroundings::executor()?;
-    let book = executor.book();
-    if let Ok(found) = book.find_agent(&args.id) {
-        if args.json {
-            print::document(&of_agent(&found));
-        } else {
-            print::out(&report::agent_detail(&found.record, found.agent()));
+    match find(&executor, &args.id)? {
+        Found::Agent(found) if args.json => print::document(&of_agent(&found)),
+        Found::Agent(found) => print::out(&report::agent_detail(&found.record, found.agent())),
+        Found::Run(record) if args.json => print::document(&record),
+        Found::Run(record) => {
+            for agent in &record.agents {
+                print::out_line(&report::agent_detail(&record, agent));
+            }
         }
-        return Ok(ExitCode::Success);
-    }
-    let record = book.find_run(&args.id)?;
-    if args.json {
-        print::document(&record);
-        return Ok(ExitCode::Success);
-    }
-    for agent in &record.agents {
-        print::out_line(&report::agent_detail(&record, agent));
     }
     Ok(ExitCode::Success)
+}
+
+/// What an id or a prefix of one names.
+enum Found {
+    Agent(Box<FoundAgent>),
+    Run(Box<RunRecord>),
+}
+
+/// Finds an agent, or else a run; where the text names neither, the failure
+/// says whether nothing or too much begins with it.
+fn find(executor: &Executor, text: &str) -> Result<Found, Failure> {
+    let book = executor.book();
+    if let Ok(found) = book.find_agent(text) {
+        return Ok(Found::Agent(Box::new(found)));
+    }
+    if let Ok(record) = book.find_run(text) {
+        return Ok(Found::Run(Box::new(record)));
+    }
+    let records = book.records()?;
+    let ids = records.iter().flat_map(|record| {
+        let agents = record.agents.iter().map(|agent| agent.id.as_str());
+        agents.chain([record.run.as_str()])
+    });
+    let begin_like_it = ids.filter(|id| begins(id, text)).count();
+    Err(match begin_like_it {
+        0 => Failure::usage(format!(
+            "failed to find `{text}`: no agent and no run has an id that begins like this"
+        ))
+        .hint("`cofferdam ls --all` lists every id"),
+        1 => Failure::usage(format!(
+            "failed to find `{text}`: it is too short to name anything"
+        ))
+        .hint("give more characters of the id"),
+        _ => Failure::usage(format!(
+            "failed to find `{text}`: {begin_like_it} ids begin like this"
+        ))
+        .hint("give more characters of the id"),
+    })
+}
+
+fn begins(id: &str, text: &str) -> bool {
+    let rest = id.split_once('-').map_or(id, |(_, rest)| rest);
+    id.starts_with(text) || rest.starts_with(text)
 }
 
 /// The run's document with this agent alone.
@@ -234,14 +270,15 @@ pub(super) fn log(args: &LogArgs) -> Result<ExitCode, Failure> {
     let mut events = audit::load_events(&executor.state().audit_path())
         .map_err(|error| Failure::new(ExitCode::Internal, format!("failed to {error}")))?;
     if let Some(id) = &args.id {
-        let book = executor.book();
-        match book.find_run(id) {
-            Ok(record) => events.retain(|event| event.run == record.run),
-            Err(_) => {
-                let found = book.find_agent(id)?;
-                let agent = found.agent().id.clone();
-                events.retain(|event| event.agent.as_ref() == Some(&agent));
+        match find(&executor, id)? {
+            // An agent that was found by the id of its run stands for it.
+            Found::Agent(found) if !begins(found.agent().id.as_str(), id) => {
+                events.retain(|event| event.run == found.record.run);
             }
+            Found::Agent(found) => {
+                events.retain(|event| event.agent.as_ref() == Some(&found.agent().id));
+            }
+            Found::Run(record) => events.retain(|event| event.run == record.run),
         }
     }
     if args.json {

@@ -7,6 +7,8 @@
 //! - `args`: the grammar
 //! - `failure`: one error, as text and as JSON, with its exit code
 //! - `print`: the doors to standard output and error
+//! - `printer`: the thread behind the latter
+//! - `signals`: the runtime, and the person's signals while it is on
 //! - one file a command
 //!
 //! To add a command: a variant in `args`, a file named for it, one arm in
@@ -19,6 +21,7 @@ mod doctor;
 mod failure;
 mod inspect;
 mod print;
+mod printer;
 mod request;
 mod roles;
 mod run;
@@ -36,14 +39,20 @@ use failure::Failure;
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return failure::of_arguments(&error),
+        Err(error) => {
+            let code = failure::of_arguments(&error);
+            print::settle();
+            return code;
+        }
     };
     init_tracing();
     let json = arguments.command.wants_json();
-    match dispatch(arguments.command) {
+    let code = match dispatch(arguments.command) {
         Ok(code) => code,
         Err(failure) => failure.print(json),
-    }
+    };
+    print::settle();
+    code
 }
 
 fn dispatch(command: Command) -> Result<ExitCode, Failure> {
@@ -69,7 +78,7 @@ fn init_tracing() {
         EnvFilter::try_from_env("COFFERDAM_LOG").unwrap_or_else(|_| EnvFilter::new("error"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| print::ErrorDoor)
         .without_time()
         .init();
 }

@@ -1,11 +1,22 @@
 //! The doors to standard output and standard error.
 //!
 //! Owns writing, and nothing of what is written. A reader that went away (a
-//! closed pipe) is no error: there is nobody left to tell.
+//! closed pipe) is no error: there is nobody left to tell. A reader of
+//! standard error that stalls stops nobody; see [`super::printer`].
 
 use std::io;
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde::Serialize;
+
+use super::printer::Printer;
+
+/// How long the end of the program waits for a reader that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The one writer of standard error; `None` where no thread is to be had.
+static ERRORS: LazyLock<Option<Printer>> = LazyLock::new(|| Printer::over(io::stderr()).ok());
 
 /// Writes text to standard output.
 pub(super) fn out(text: &str) {
@@ -19,16 +30,41 @@ pub(super) fn out_line(line: &str) {
     out(&text);
 }
 
-/// Writes one line to standard error.
+/// Writes one line to standard error, without waiting for its reader.
 pub(super) fn err_line(line: &str) {
-    let mut text = line.to_owned();
-    text.push('\n');
-    write(io::stderr().lock(), text.as_bytes());
+    err_bytes(format!("{line}\n").into_bytes());
 }
 
-/// Writes bytes to standard error as they are.
-pub(super) fn err_bytes(bytes: &[u8]) {
-    write(io::stderr().lock(), bytes);
+/// Writes whole lines to standard error as they are, without waiting for
+/// their reader.
+pub(super) fn err_bytes(lines: Vec<u8>) {
+    match &*ERRORS {
+        Some(printer) => printer.push(lines),
+        None => write(io::stderr().lock(), &lines),
+    }
+}
+
+/// Waits until standard error is read, where somebody reads it: before what
+/// has to stand after it on a terminal, and before the program ends.
+pub(super) fn settle() {
+    if let Some(printer) = &*ERRORS {
+        printer.settle(PATIENCE);
+    }
+}
+
+/// The door to standard error for what writes by itself, as diagnostics do.
+#[derive(Debug)]
+pub(super) struct ErrorDoor;
+
+impl io::Write for ErrorDoor {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        err_bytes(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Writes one JSON document to standard output.
@@ -43,20 +79,4 @@ fn write(mut place: impl io::Write, bytes: &[u8]) {
     if let Err(error) = place.write_all(bytes).and_then(|()| place.flush()) {
         tracing::debug!(%error, "nobody reads what is printed");
     }
-}
-
-/// Text that is safe on a terminal: control characters of an agent's output
-/// or of a file name are shown, not obeyed.
-pub(super) fn visible(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let plain = !c.is_control() || c == '\t';
-            let shown: Vec<char> = if plain {
-                vec![c]
-            } else {
-                c.escape_default().collect()
-            };
-            shown
-        })
-        .collect()
 }

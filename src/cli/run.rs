@@ -7,14 +7,13 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::args::RunArgs;
 use super::failure::Failure;
 use super::request::{self, Parts, Work};
 use super::{print, signals, surroundings};
-use crate::executor::{Control, Executor, Listener};
+use crate::executor::{Executor, Listener};
 use crate::git::Repository;
 use crate::model::{Event, ExitCode, Outcome, RunRecord, RunRequest};
 use crate::process::Stream;
@@ -22,7 +21,7 @@ use crate::report;
 
 /// Runs what the arguments ask for.
 pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    surroundings::require_outside()?;
+    surroundings::require_outside("start an agent")?;
     if args.json && args.events.as_deref() == Some(Path::new("-")) {
         return Err(Failure::usage(
             "failed to write both `--json` and `--events -` to standard output",
@@ -46,6 +45,7 @@ pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new(code, reason));
     }
     if !args.quiet && !args.json && args.events.as_deref() != Some(Path::new("-")) {
+        print::settle();
         print::out(&report::summary(&record));
     }
     Ok(code)
@@ -57,32 +57,7 @@ pub(super) fn start(
     (repo, request): (Repository, RunRequest),
     listener: Arc<dyn Listener>,
 ) -> Result<RunRecord, Failure> {
-    let threads = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            Failure::new(
-                ExitCode::Internal,
-                format!("failed to start the executor's threads: {error}"),
-            )
-        })?;
-    threads.block_on(async {
-        let control = Control::default();
-        signals::listen(&control).map_err(|error| {
-            Failure::new(
-                ExitCode::Internal,
-                format!("failed to install signal handlers: {error}"),
-            )
-        })?;
-        let signal = control.signal.clone();
-        let ran = executor.run(repo, request, control, listener).await;
-        match (ran, signal.load(Ordering::SeqCst)) {
-            (Ok(record), _) => Ok(record),
-            (Err(error), 0) => Err(error.into()),
-            (Err(error), number) => Err(Failure::new(ExitCode::Signal(number), error.chain())),
-        }
-    })
+    signals::under(|control| executor.run(repo, request, control, listener))
 }
 
 /// Whether the run is one agent that could not even be started: then the
@@ -141,7 +116,7 @@ fn request(executor: &Executor, args: &RunArgs) -> Result<(Repository, RunReques
     })?;
     if !args.quiet {
         for notice in &assembled.notices {
-            print::err_line(&format!("note: {}", print::visible(notice)));
+            print::err_line(&format!("note: {}", report::plain(notice)));
         }
     }
     Ok((repo, assembled.request))
@@ -204,9 +179,7 @@ impl Listener for Progress {
     fn line(&self, agent: &str, _stream: Stream, line: &[u8]) {
         // The name marks the line as an agent's own, so its text can never
         // pass for the program's.
-        let mut bytes = format!("{} │ ", print::visible(agent)).into_bytes();
-        bytes.extend_from_slice(print::visible(&String::from_utf8_lossy(line)).as_bytes());
-        bytes.push(b'\n');
-        print::err_bytes(&bytes);
+        let (agent, text) = (report::plain(agent), String::from_utf8_lossy(line));
+        print::err_line(&format!("{agent} │ {}", report::plain(&text)));
     }
 }

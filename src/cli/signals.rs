@@ -1,6 +1,7 @@
-//! The person's signals while a run is on.
+//! The runtime, and the person's signals while it is on.
 //!
-//! Owns their meaning: the first asks for a graceful end (agents get TERM, the
+//! Owns the one place where the executor's threads are made, and the meaning
+//! of signals: the first asks for a graceful end (agents get TERM, the
 //! grace period, then KILL; their work is captured), the second kills at
 //! once, the third ends this program where it stands and leaves the rest to
 //! the journal. The exit code tells the first one.
@@ -9,14 +10,42 @@ use std::sync::atomic::Ordering;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::failure::Failure;
 use super::print;
-use crate::executor::Control;
+use crate::executor::{self, Control};
+use crate::model::ExitCode;
+
+/// Carries work out under the person's signals. Where a signal made it fail,
+/// the exit code tells the signal.
+pub(super) fn under<T, F>(work: impl FnOnce(Control) -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, executor::Error>>,
+{
+    let internal = |what: &str, error: std::io::Error| {
+        Failure::new(ExitCode::Internal, format!("failed to {what}: {error}"))
+    };
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| internal("start the executor's threads", error))?;
+    threads.block_on(async {
+        let control = Control::default();
+        listen(&control).map_err(|error| internal("install signal handlers", error))?;
+        let signal = control.signal.clone();
+        match (work(control).await, signal.load(Ordering::SeqCst)) {
+            (Ok(done), _) => Ok(done),
+            (Err(error), 0) => Err(error.into()),
+            (Err(error), number) => Err(Failure::new(ExitCode::Signal(number), error.chain())),
+        }
+    })
+}
 
 /// Listens for signals and turns them into words for the run.
 ///
 /// # Errors
 /// The handlers cannot be installed; without them a signal would leak.
-pub(super) fn listen(control: &Control) -> std::io::Result<()> {
+fn listen(control: &Control) -> std::io::Result<()> {
     let kinds = [
         SignalKind::interrupt(),
         SignalKind::terminate(),
@@ -43,17 +72,17 @@ pub(super) fn listen(control: &Control) -> std::io::Result<()> {
             match count {
                 1 => {
                     control.signal.store(number, Ordering::SeqCst);
+                    control.cancel.cancel();
                     print::err_line(
                         "cofferdam: ending the agents and keeping their work; once more to kill them at once",
                     );
-                    control.cancel.cancel();
                 }
                 2 => {
+                    control.cancel.cancel();
+                    control.kill.cancel();
                     print::err_line(
                         "cofferdam: killing the agents; once more to leave clean-up to the next command",
                     );
-                    control.cancel.cancel();
-                    control.kill.cancel();
                 }
                 _ => leave_now(number),
             }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use crate::executor::{Executor, Options};
-use crate::git::Repository;
+use crate::git::{self, Git, Repository};
 use crate::model::ExitCode;
 use crate::store::StateDir;
 
@@ -61,16 +61,30 @@ pub(super) fn repository_if_any(
 ) -> Result<Option<Repository>, Failure> {
     match named {
         Some(_) => repository(executor, named).map(Some),
-        None => Ok(repository(executor, None).ok()),
+        None => match repository(executor, None) {
+            Ok(found) => Ok(Some(found)),
+            // The answer of git itself tells whether there is none; one that
+            // is there and cannot be used must not pass for that.
+            Err(failure) => {
+                let here = current_directory()?;
+                match Git::require().and_then(|git| Repository::discover(&git, &here)) {
+                    Err(git::Error::NotARepository { .. }) => Ok(None),
+                    Ok(_) | Err(_) => Err(failure),
+                }
+            }
+        },
     }
 }
 
-/// Commands that make agents are refused inside an agent: this version has no
-/// channel on which an agent could ask for a child.
-pub(super) fn require_outside() -> Result<(), Failure> {
+/// Commands that start agents or decide about results are refused inside an
+/// agent: this version has no channel on which an agent could ask for either.
+/// `what` continues "failed to".
+pub(super) fn require_outside(what: &str) -> Result<(), Failure> {
     if std::env::var_os("COFFERDAM_AGENT_ID").is_none() {
         return Ok(());
     }
-    let message = "failed to start an agent: this is already inside one, and agents cannot start agents in this version";
+    let message = format!(
+        "failed to {what}: this is inside an agent, and agents can neither start agents nor decide about results in this version"
+    );
     Err(Failure::new(ExitCode::Refused, message).hint("complete the task with your own tools"))
 }

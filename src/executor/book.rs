@@ -5,7 +5,7 @@
 //! not here but in the run that owns it.
 
 use crate::git::Repository;
-use crate::model::{AgentId, AgentRecord, ExitCode, RunId, RunRecord};
+use crate::model::{AgentId, AgentRecord, ExitCode, IntegrationStatus, RunId, RunRecord};
 use crate::store::{self, Lease, Lock, StateDir};
 
 use super::error::{Error, Fault, Stage};
@@ -152,6 +152,22 @@ impl<'a> Book<'a> {
         Err(Error::at(
             Stage::Record,
             Fault::new(ExitCode::Usage, message).hint("wait until it has ended, or end it"),
+        ))
+    }
+
+    /// Makes sure that a result has not landed yet.
+    pub(super) fn require_waiting(&self, run: &RunId, agent: &AgentId) -> Result<(), Error> {
+        let record = self.load(run)?;
+        let landed = |one: &AgentRecord| {
+            one.id == *agent && one.integration.status == IntegrationStatus::Landed
+        };
+        if !record.agents.iter().any(landed) {
+            return Ok(());
+        }
+        let message = format!("apply `{agent}`: it has landed already");
+        Err(Error::at(
+            Stage::Integration,
+            Fault::new(ExitCode::Usage, message),
         ))
     }
 

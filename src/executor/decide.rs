@@ -122,6 +122,7 @@ impl Executor {
         (repo, control): (&Repository, &Control),
     ) -> Result<(Arc<Errand>, Result<LandOrder, Error>), Error> {
         recover::recover_dead(&self.site, Some(repo))?;
+        super::preflight::branch(repo, &how.land)?;
         let errand = Arc::new(Errand::begin(&self.site, repo)?);
         let order = self.order(found, how, (repo, &errand, control));
         Ok((errand, order))
@@ -192,7 +193,7 @@ impl Executor {
             authority: Authority::Person,
             on_conflict: how.on_conflict,
             land: how.land,
-            branch: format!("cofferdam/{}/{}", found.record.run, agent.id),
+            branch: land::branch_name(&found.record.run, &agent.name, &agent.id),
             verify: how.verify,
         })
     }

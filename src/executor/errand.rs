@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{Error, Stage};
+use super::error::{Error, Fault, Stage};
 use super::recover;
 use super::site::Site;
 use crate::cleanup::{self, Footprint, RepositoryPlace, Step};
 use crate::git::Repository;
 use crate::integration;
-use crate::model::{Base, RunId};
+use crate::model::{Base, ExitCode, RunId};
 use crate::store::{Lease, Lock};
 use crate::workspace::{self, Snapshot};
 
@@ -77,19 +77,39 @@ impl Errand {
         Ok(scratch)
     }
 
-    /// Takes a snapshot and pins it under a ref of the run.
+    /// Takes a snapshot and pins it under a ref of the run, whole: one whose
+    /// objects somebody prunes meanwhile is taken again.
     pub(super) fn pinned_snapshot(
         &self,
         repo: &Repository,
         base: &Base,
         name: &str,
     ) -> Result<Snapshot, Error> {
+        const ATTEMPTS: u32 = 8;
+        let mut last = self.snapshot_once(repo, base, name);
+        for _ in 1..ATTEMPTS {
+            match &last {
+                Err(error) if error.exit_code() == ExitCode::Internal => {
+                    last = self.snapshot_once(repo, base, name)
+                }
+                Ok(_) | Err(_) => break,
+            }
+        }
+        last
+    }
+
+    fn snapshot_once(&self, repo: &Repository, base: &Base, name: &str) -> Result<Snapshot, Error> {
         let scratch = self.scratch(name)?;
         let taking = |error| Error::at(Stage::Snapshot, error);
         let snapshot = {
             // A landing under way writes file by file: nobody starts from the
-            // middle of one.
-            let _landing = integration::lock(repo.common_dir(), &mut || false)
+            // middle of one. Where nothing has ever landed there is no lock,
+            // and looking must not leave one.
+            let lock = repo.common_dir().join("cofferdam").join("landing.lock");
+            let _landing = lock
+                .exists()
+                .then(|| integration::lock(repo.common_dir(), &mut || false))
+                .transpose()
                 .map_err(|error| Error::at(Stage::Snapshot, error))?;
             workspace::snapshot(repo, base, &scratch).map_err(taking)?
         };
@@ -103,13 +123,31 @@ impl Errand {
             .map_err(|error| Error::at(Stage::Snapshot, error))?;
         repo.create_ref(&reference, &snapshot.commit)
             .map_err(|error| Error::at(Stage::Snapshot, error))?;
+        let fault = |error: crate::git::Error| Error::at(Stage::Snapshot, error);
+        let objects = repo.objects().map_err(fault)?;
+        let head = match &snapshot.head {
+            Some(head) => objects.tree_of(head),
+            None => objects.empty_tree(),
+        };
+        if !objects
+            .is_whole(&snapshot.commit, &head.map_err(fault)?)
+            .map_err(fault)?
+        {
+            repo.delete_ref(&reference, &snapshot.commit)
+                .map_err(fault)?;
+            let message = "pin the snapshot: its objects vanish; end what prunes the repository";
+            return Err(Error::at(
+                Stage::Snapshot,
+                Fault::new(ExitCode::Internal, message),
+            ));
+        }
         Ok(snapshot)
     }
 
     /// Gives everything back, for an errand that came to nothing. What cannot
     /// be given back is told and left to the next command.
     pub(super) fn abandon(&self, site: &Site, repo: &Repository) {
-        let settled = recover::settle_open(site, repo, &self.footprint, &self.id);
+        let settled = recover::settle_open(site, repo, &self.footprint, &mut |_| Ok(()));
         if !settled.report.complete {
             tracing::error!(left = ?settled.report.left, "clean-up is incomplete; the next command tries again");
             return;

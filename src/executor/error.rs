@@ -96,7 +96,19 @@ impl Error {
     /// The whole chain in one line.
     #[must_use]
     pub fn chain(&self) -> String {
-        let mut text = format!("{}: failed to {}", self.stage, self.source);
+        // What is wrong with a request was not found while doing anything.
+        let mut text = match self.code {
+            ExitCode::Usage => format!("failed to {}", self.source),
+            ExitCode::Success
+            | ExitCode::Failed
+            | ExitCode::Refused
+            | ExitCode::Isolation
+            | ExitCode::Held
+            | ExitCode::Partial
+            | ExitCode::Cleanup
+            | ExitCode::Internal
+            | ExitCode::Signal(_) => format!("{}: failed to {}", self.stage, self.source),
+        };
         let mut next = self.source.source();
         while let Some(cause) = next {
             let cause_text = cause.to_string();

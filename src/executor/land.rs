@@ -20,7 +20,7 @@ use crate::config::{self, Scope};
 use crate::git::{MergeSpace, ObjectFormat, Repository};
 use crate::integration::{self, Authority, Doubt, Merged, Proposal};
 use crate::model::{
-    AgentId, Contract, Deadline, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
+    AgentId, Contract, Deadline, ExitCode, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
     OnConflict, RunId,
 };
 use crate::process::StopReason;
@@ -64,30 +64,48 @@ pub(super) struct LandOrder {
 /// Writes down that a result has landed, as soon as it has: a crash from here
 /// on finds record and files in step.
 #[derive(Clone)]
-pub(super) struct OnLanded(Arc<dyn Fn() + Send + Sync>);
+pub(super) struct OnLanded {
+    tell: Arc<dyn Fn() + Send + Sync>,
+    waits: Arc<dyn Fn() -> Result<(), Error> + Send + Sync>,
+}
 
 impl OnLanded {
     /// In the record that a live run holds in memory, and on disk from there.
     fn of_run(run: &Arc<Run>, seat: &Arc<Seat>) -> Self {
         let (run, seat) = (run.clone(), seat.clone());
-        Self(Arc::new(move || {
+        let tell = move || {
             run.amend(&seat, |agent| {
                 agent.integration.status = IntegrationStatus::Landed
             });
             run.save_record();
-        }))
+        };
+        // Nobody but the run decides about its results while it is on.
+        Self {
+            tell: Arc::new(tell),
+            waits: Arc::new(|| Ok(())),
+        }
     }
 
     /// In a record that lies on disk alone.
     pub(super) fn of_book(site: &Arc<Site>, run: &RunId, agent: &AgentId) -> Self {
-        let (site, run, agent) = (site.clone(), run.clone(), agent.clone());
-        Self(Arc::new(move || place::note_landed(&site, &run, &agent)))
+        let (here, run, agent) = (site.clone(), run.clone(), agent.clone());
+        let (site, of, one) = (site.clone(), run.clone(), agent.clone());
+        Self {
+            tell: Arc::new(move || place::note_landed(&here, &run, &agent)),
+            waits: Arc::new(move || site.book().require_waiting(&of, &one)),
+        }
     }
 }
 
 impl OnLanded {
     pub(super) fn tell(&self) {
-        (self.0)();
+        (self.tell)();
+    }
+
+    /// Makes sure that nobody else has landed it meanwhile; asked under the
+    /// landing lock.
+    fn require_waiting(&self) -> Result<(), Error> {
+        (self.waits)()
     }
 }
 
@@ -126,9 +144,26 @@ impl LandOrder {
             deadline: Deadline::earliest(task.deadline, run.request.limits.deadline),
             on_conflict: task.on_conflict,
             land: task.land.clone(),
-            branch: format!("cofferdam/{}/{}", run.errand.id, seat.agent),
+            branch: branch_name(&run.errand.id, &task.name, &seat.agent),
             verify: task.verify.clone(),
         }
+    }
+}
+
+/// The branch that a result lands on unless another is named: after run and
+/// label, as far as the label can stand in a ref.
+pub(super) fn branch_name(run: &RunId, name: &str, agent: &AgentId) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') {
+            c
+        } else {
+            '-'
+        }
+    };
+    let label: String = name.chars().map(plain).take(64).collect();
+    match label.trim_matches('-') {
+        "" => format!("cofferdam/{run}/{agent}"),
+        label => format!("cofferdam/{run}/{label}"),
     }
 }
 
@@ -175,10 +210,20 @@ pub(super) enum Fared {
 pub(super) async fn land_result(order: LandOrder) -> Result<Fared, Error> {
     let order = Arc::new(order);
     let mut accepted: Option<ObjectId> = None;
-    let mut moved = 0;
+    let (mut moved, mut failed) = (0, 0);
     loop {
         let (trying, passed) = (order.clone(), accepted.clone());
-        let tried = blocking(move || try_to_land(&trying, passed.as_ref())).await??;
+        let tried = blocking(move || try_to_land(&trying, passed.as_ref())).await?;
+        let tried = match tried {
+            // Trees that no ref names yet vanish when the person prunes; the
+            // next look writes them again.
+            Err(error) if error.exit_code() == ExitCode::Internal && failed < ATTEMPTS => {
+                failed += 1;
+                tracing::warn!(%error, "a landing is tried again");
+                continue;
+            }
+            tried => tried?,
+        };
         match tried {
             Tried::Decided(integration) => return Ok(Fared::Decided(integration)),
             Tried::Cancelled => return Ok(Fared::Stopped(StopReason::Cancelled)),
@@ -218,6 +263,7 @@ fn try_to_land(order: &LandOrder, accepted: Option<&ObjectId>) -> Result<Tried, 
     let Some(_landing) = lock else {
         return Ok(Tried::Cancelled);
     };
+    order.landed.require_waiting()?;
     place::finish_landings(&order.site, &order.repo)?;
     let ready = match merge(order)? {
         Look::Decided(integration) => return Ok(Tried::Decided(integration)),

@@ -31,7 +31,10 @@ pub(super) fn place(order: &LandOrder, ready: Ready) -> Result<Placed, Error> {
     match &order.land {
         Land::Worktree => into_worktree(order, &ready.ours, ready.merged),
         Land::Branch(name) => {
-            let name = name.clone().unwrap_or_else(|| order.branch.clone());
+            let name = match name {
+                Some(name) => name.clone(),
+                None => free_branch(order)?,
+            };
             as_branch(order, &name, ready).map(Placed::Decided)
         }
         Land::Commit => Err(Error::at(
@@ -148,6 +151,21 @@ fn moved(path: &RepoPath) -> Conflict {
         theirs: None,
         hunks: Vec::new(),
     }
+}
+
+/// The default branch; tasks of one run may share a label, and then the
+/// agent's id tells them apart.
+fn free_branch(order: &LandOrder) -> Result<String, Error> {
+    let name = format!("refs/heads/{}", order.branch);
+    let taken = order
+        .repo
+        .refs_under(&name)
+        .map_err(|error| Error::at(Stage::Integration, error))?;
+    Ok(if taken.is_empty() {
+        order.branch.clone()
+    } else {
+        format!("{}-{}", order.branch, order.agent)
+    })
 }
 
 /// Commits the merge on top of the commit that it was merged with, on a branch

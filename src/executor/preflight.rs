@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::error::{Error, Fault, Stage};
 use super::site::Site;
 use crate::git::Repository;
-use crate::model::{Base, ExitCode, RunRequest, TaskRequest};
+use crate::model::{Base, ExitCode, Land, RunRequest, TaskRequest};
 
 const HINT: &str = "give a program that exists in the repository or on the PATH and is executable";
 
@@ -34,6 +34,49 @@ pub(super) fn commands(site: &Site, repo: &Repository, request: &RunRequest) -> 
                 Fault::new(ExitCode::Usage, message).hint(HINT),
             ));
         }
+    }
+    Ok(())
+}
+
+/// Makes sure that the branches that were named can be made.
+pub(super) fn branches(repo: &Repository, request: &RunRequest) -> Result<(), Error> {
+    for task in &request.tasks {
+        branch(repo, &task.land)?;
+    }
+    Ok(())
+}
+
+/// Makes sure that a branch that was named can be made.
+pub(super) fn branch(repo: &Repository, land: &Land) -> Result<(), Error> {
+    let Land::Branch(Some(name)) = land else {
+        return Ok(());
+    };
+    let fault = |error: crate::git::Error| Error::at(Stage::Opening, error);
+    let refused = |why: &str| {
+        let message = format!("land on the branch `{name}`: {why}");
+        let fault = Fault::new(ExitCode::Usage, message);
+        Err(Error::at(
+            Stage::Opening,
+            fault.hint("give `--land branch=NAME` the name of a new branch"),
+        ))
+    };
+    let checked = repo
+        .call()
+        .args(["check-ref-format", "--branch", name])
+        .run()
+        .map_err(fault)?;
+    let is_itself = checked.stdout.strip_suffix(b"\n") == Some(name.as_bytes());
+    if !checked.status.success() || name == "HEAD" || !is_itself {
+        return refused("git does not take this for the name of a branch");
+    }
+    let full = format!("refs/heads/{name}");
+    if repo
+        .refs_under(&full)
+        .map_err(fault)?
+        .iter()
+        .any(|(found, _)| *found == full)
+    {
+        return refused("it exists already");
     }
     Ok(())
 }
@@ -63,7 +106,7 @@ fn look(
         return if found {
             Ok(())
         } else {
-            Err(io::ErrorKind::NotFound.into())
+            Err(io::Error::other("it is not on the PATH"))
         };
     }
     let started_in = if request.cwd.starts_with(repo.top()) {
@@ -82,7 +125,7 @@ fn look(
 fn executable(file: &Path) -> io::Result<()> {
     let data = std::fs::metadata(file)?;
     if data.is_dir() || data.permissions().mode() & 0o111 == 0 {
-        return Err(io::ErrorKind::PermissionDenied.into());
+        return Err(io::Error::other("it is not an executable file"));
     }
     Ok(())
 }

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use super::error::{Error, Stage};
 use super::place;
 use super::site::Site;
-use crate::cleanup::{self, Footprint, INIT, Places, Settled, Step};
+use crate::cleanup::{self, Footprint, INIT, Noting, Places, Salvaged, Settled, Step};
 use crate::git::Repository;
 use crate::model::{
-    AgentId, AgentState, CleanupReport, Event, EventKind, ExitCode, Integration, IntegrationStatus,
-    LeftOver, Outcome, RunId, RunRecord,
+    AgentId, AgentRecord, AgentState, CleanupReport, Event, EventKind, ExitCode, Integration,
+    IntegrationStatus, LeftOver, Outcome, RunId, RunRecord,
 };
 use crate::store::{Lease, Lock};
 
@@ -39,11 +39,10 @@ pub(super) fn settle_open(
     site: &Site,
     repo: &Repository,
     footprint: &Footprint,
-    run: &RunId,
+    pinned: &mut Noting<'_>,
 ) -> Settled {
     if let Err(left) = cages_empty(footprint.directory()) {
         return Settled {
-            salvaged: Vec::new(),
             quarantined: Vec::new(),
             report: CleanupReport {
                 complete: false,
@@ -69,17 +68,17 @@ pub(super) fn settle_open(
             tracing::error!(%error, "a landing could not be recovered");
         }
     }
-    let kept = site.state.kept_root(run);
+    let kept = match footprint.run() {
+        Some((run, _)) => site.state.kept_root(&run),
+        None => site.state.path().join("kept"),
+    };
     let trash = site.state.trash_dir();
-    cleanup::settle(
-        footprint,
-        repo,
-        Places {
-            kept: &kept,
-            trash: &trash,
-            now: site.clock.now(),
-        },
-    )
+    let places = Places {
+        kept: &kept,
+        trash: &trash,
+        now: site.clock.now(),
+    };
+    cleanup::settle(footprint, repo, places, pinned)
 }
 
 /// The runs whose lease nobody holds.
@@ -180,10 +179,14 @@ fn recover_one(
     if around.is_some_and(|repo| repo.common_dir().as_os_str() != place.common_dir) {
         return Ok(None);
     }
+    let mut pinned = 0;
     let settled = match Path::new(&place.common_dir).exists() {
         true => match site.repository(Path::new(&place.top)) {
             Ok(repo) if repo.common_dir().as_os_str() == place.common_dir => {
-                settle_open(site, &repo, &footprint, run)
+                settle_open(site, &repo, &footprint, &mut |found| {
+                    pinned += usize::from(found.reference.is_some());
+                    note_in_book(site, run, found)
+                })
             }
             Ok(_) => {
                 return Err(left(
@@ -206,11 +209,6 @@ fn recover_one(
         }
     };
     close_record(site, run, &settled).map_err(|error| named(&error))?;
-    let pinned = settled
-        .salvaged
-        .iter()
-        .filter(|found| found.reference.is_some())
-        .count();
     let report = settled.report;
     if report.complete {
         cleanup::discard_directory(directory, &site.state.trash_dir())
@@ -245,7 +243,6 @@ fn keep_files(site: &Site, run: &RunId, directory: &Path) -> std::io::Result<Set
         quarantined.push(id);
     }
     Ok(Settled {
-        salvaged: Vec::new(),
         quarantined,
         report: CleanupReport::clean(),
     })
@@ -288,7 +285,7 @@ fn close_record(site: &Site, run: &RunId, settled: &Settled) -> Result<(), Error
     let Some(mut record) = site.book().find(run)? else {
         return Ok(());
     };
-    close_dead(&mut record, settled, &site.kept_until());
+    close_dead(&mut record, settled);
     site.book().save(&record)?;
     let event = Event::of_run(
         run,
@@ -302,31 +299,39 @@ fn close_record(site: &Site, run: &RunId, settled: &Settled) -> Result<(), Error
     Ok(())
 }
 
-/// Puts what settling pinned into the record of a run.
-pub(super) fn note_salvaged(record: &mut RunRecord, settled: &Settled, kept_until: &str) {
-    for found in &settled.salvaged {
-        if let Some(agent) = record
-            .agents
-            .iter_mut()
-            .find(|agent| agent.id == found.agent)
-        {
-            super::close::note_capture(
-                agent,
-                &found.capture,
-                (found.reference.clone(), kept_until),
-            );
-            agent.state = AgentState::Cleaned;
-        }
+/// Puts work that was pinned into a record on disk.
+fn note_in_book(site: &Site, run: &RunId, found: &Salvaged) -> Result<(), String> {
+    let kept_until = site.kept_until();
+    match site.book().find(run) {
+        // The launcher died before its first record: the ref is all there is,
+        // and `ls --all` lists it.
+        Ok(None) => return Ok(()),
+        Ok(Some(_)) => {}
+        Err(error) => return Err(error.to_string()),
     }
-    for id in &settled.quarantined {
-        if let Some(agent) = record.agents.iter_mut().find(|agent| agent.id == *id) {
+    let amended = site.book().amend(run, &found.agent, |agent| {
+        note_salvaged(agent, found, &kept_until)
+    });
+    amended.map(drop).map_err(|error| error.to_string())
+}
+
+/// Puts work that was pinned into an agent's record.
+pub(super) fn note_salvaged(agent: &mut AgentRecord, found: &Salvaged, kept_until: &str) {
+    super::close::note_capture(agent, &found.capture, (found.reference.clone(), kept_until));
+    agent.state = AgentState::Cleaned;
+}
+
+/// Names the agents whose workspace stays.
+pub(super) fn note_quarantined(record: &mut RunRecord, settled: &Settled) {
+    for agent in &mut record.agents {
+        if settled.quarantined.contains(&agent.id) {
             agent.state = AgentState::Quarantined;
         }
     }
 }
 
-fn close_dead(record: &mut RunRecord, settled: &Settled, kept_until: &str) {
-    note_salvaged(record, settled, kept_until);
+fn close_dead(record: &mut RunRecord, settled: &Settled) {
+    note_quarantined(record, settled);
     for agent in &mut record.agents {
         if agent.state.is_final() && agent.outcome.is_some() {
             continue;

@@ -18,6 +18,7 @@ use super::schedule::{Planned, Schedule};
 use super::site::{Site, blocking};
 use crate::admission::Registry;
 use crate::audit::Trail;
+use crate::cleanup::Settled;
 use crate::config::ConfigError;
 use crate::confinement::Waivers;
 use crate::git::Repository;
@@ -193,16 +194,13 @@ impl Run {
     /// Ends the run: settles what is open, closes the record, gives up the lease.
     pub(super) async fn end(self: Arc<Self>) -> Result<RunRecord, Error> {
         let run = self.clone();
-        let settled = blocking(move || {
-            recover::settle_open(&run.site, &run.repo, &run.errand.footprint, &run.errand.id)
-        })
-        .await?;
+        let settled = blocking(move || run.settle()).await?;
         let mut record = self
             .record
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        recover::note_salvaged(&mut record, &settled, &self.site.kept_until());
+        recover::note_quarantined(&mut record, &settled);
         record.cleanup = settled.report;
         let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         let mut code = fault
@@ -218,6 +216,27 @@ impl Run {
             exit_code: record.exit_code,
         });
         Ok(record)
+    }
+
+    /// Gives back what is still held; work that is pinned on the way is in the
+    /// record before its workspace goes.
+    fn settle(&self) -> Settled {
+        recover::settle_open(
+            &self.site,
+            &self.repo,
+            &self.errand.footprint,
+            &mut |found| {
+                let Some(seat) = self.seats.iter().find(|seat| seat.agent == found.agent) else {
+                    return Ok(());
+                };
+                let kept_until = self.site.kept_until();
+                self.amend(seat, |agent| {
+                    recover::note_salvaged(agent, found, &kept_until)
+                });
+                self.save_record();
+                Ok(())
+            },
+        )
     }
 
     /// Writes the last record, and only then takes the run's directory away:
@@ -296,6 +315,10 @@ async fn open_ground(
     request: &RunRequest,
 ) -> Result<(Errand, Snapshot, Machine), Error> {
     super::preflight::commands(site, repo, request)?;
+    {
+        let (repo, request) = (repo.clone(), request.clone());
+        blocking(move || super::preflight::branches(&repo, &request)).await??;
+    }
     let waivers = Waivers::parse(&request.allow_degraded)
         .map_err(|error| Error::at(Stage::Confinement, ConfigError::from(error)))?;
     let helper = site.helper.clone();

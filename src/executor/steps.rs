@@ -18,7 +18,7 @@ use super::run::{Run, Seat, StartingPoint};
 use super::schedule::NotLanded;
 use super::site::blocking;
 use crate::admission::{Admitted, Ask, Live, NotLive};
-use crate::cleanup::{CAPTURED, INIT, STARTED, Step};
+use crate::cleanup::{self, CAPTURED, INIT, STARTED, Step};
 use crate::confinement;
 use crate::model::{
     AgentState, Approve, Base, CleanupReport, EventKind, ExitCode, Gate, HeldFor, Integrate,
@@ -331,19 +331,9 @@ impl Run {
                 at: run.site.clock.now(),
                 message: &message,
             };
-            let capture = workspace
-                .backend()
-                .capture(&workspace, &harvest)
-                .map_err(|error| Error::at(Stage::Capture, error))?;
-            if let Some(commit) = &capture.commit {
-                let name = run.result_ref(&seat.agent);
-                run.repo
-                    .create_ref(&name, commit)
-                    .map_err(|error| Error::at(Stage::Capture, error))?;
-            }
-            fs::write(run.agent_directory(&seat).join(CAPTURED), b"")
-                .map_err(|error| Error::at(Stage::Capture, error))?;
-            Ok(capture)
+            let name = run.result_ref(&seat.agent);
+            cleanup::capture_and_pin(&run.repo, &workspace, &harvest, &name)
+                .map_err(|error| Error::at(Stage::Capture, error))
         })
         .await??;
         let kept_until = self.site.kept_until();
@@ -355,7 +345,11 @@ impl Run {
             super::close::note_capture(agent, &capture, (reference, &kept_until))
         });
         self.enter(seat, AgentState::Captured);
+        // First the record names the work, then the mark says that nobody has
+        // to look for it any more: a crash in between finds it once more.
         self.record_saved().await;
+        fs::write(self.agent_directory(seat).join(CAPTURED), b"")
+            .map_err(|error| Error::at(Stage::Capture, error))?;
         // Its work is pinned: the workspace goes now, not when its turn to be
         // integrated comes. What cannot be removed must not cost the result;
         // clean-up tries again and names it.

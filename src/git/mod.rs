@@ -7,6 +7,7 @@
 //! - `command`: the git program, its version and environment
 //! - `repository`: where one repository's directories are; HEAD
 //! - `objects`, `trees`, `diff`: blobs, commits, trees and what differs
+//! - `whole`: whether what a ref pins is all there
 //! - `refs`, `registration`: what the repository is told of us
 //! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
 //! - `merge`: the three-way merge of trees; `merge_answer` reads its answer
@@ -28,6 +29,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod trees;
+mod whole;
 
 pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};

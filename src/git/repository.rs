@@ -36,6 +36,10 @@ impl Repository {
         if !dir.is_dir() {
             return Err(none());
         }
+        if let Some(found) = Self::discover_at_once(git, dir)? {
+            return Ok(found);
+        }
+        // Something is wrong, or a path holds a line end: one question each.
         let Some(bare) = ask(git, dir, "--is-bare-repository")? else {
             // Git honours this setting on the command line, so the same
             // question tells "not ours" from "not there" without its text.
@@ -61,9 +65,6 @@ impl Repository {
             let path = PathBuf::from(OsStr::from_bytes(&bytes));
             path.canonicalize().map_err(Error::file("find", &path))
         };
-        if let Some(found) = Self::discover_at_once(git, dir)? {
-            return Ok(found);
-        }
         let common_dir = directory("--git-common-dir")?;
         let format = ask(git, dir, "--show-object-format")?.unwrap_or_default();
         Ok(Self {

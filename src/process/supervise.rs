@@ -82,10 +82,7 @@ pub async fn supervise(
             (end.await, Some(reason))
         }
     };
-    for pump in pumps {
-        // The streams end with the cage; a pump that panicked has only lost output.
-        drop(pump.await);
-    }
+    drain(pumps, DRAIN).await;
     if let Some(log) = log.lock().unwrap_or_else(PoisonError::into_inner).take() {
         log.finish();
     }
@@ -98,6 +95,22 @@ pub async fn supervise(
         stopped,
         cpu_ms: ended.cpu_ms,
     })
+}
+
+/// How long what an agent printed may take once nothing of it runs any more.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Waits for the pumps, which end with the cage. A sink that does not take
+/// what they bring must not hold the run up: its output is given up then. A
+/// pump that panicked has only lost output as well.
+async fn drain(pumps: Vec<JoinHandle<()>>, longest: Duration) {
+    let limit = tokio::time::Instant::now() + longest;
+    for mut pump in pumps {
+        if tokio::time::timeout_at(limit, &mut pump).await.is_err() {
+            tracing::warn!("the output of an agent was not taken in time and is incomplete");
+            pump.abort();
+        }
+    }
 }
 
 async fn stop_asked(watch: &Supervision) -> StopReason {
@@ -144,5 +157,22 @@ async fn finished<T>(task: &JoinHandle<T>) {
     const LOOK: Duration = Duration::from_millis(10);
     while !task.is_finished() {
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::drain;
+
+    #[tokio::test]
+    async fn output_that_nobody_takes_holds_nothing_up() {
+        let stuck = tokio::spawn(std::future::pending());
+        let task = stuck.abort_handle();
+        drain(vec![stuck], Duration::ZERO).await;
+        while !task.is_finished() {
+            tokio::task::yield_now().await;
+        }
     }
 }

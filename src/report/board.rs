@@ -60,6 +60,16 @@ pub fn event_line(event: &Event) -> Option<String> {
 /// What a run came to, an agent a line, with the next step for what waits.
 #[must_use]
 pub fn summary(record: &RunRecord) -> String {
+    lines_of(record, next_step)
+}
+
+/// As [`summary`], for a run whose results nobody can decide about any more.
+#[must_use]
+pub fn outcome(record: &RunRecord) -> String {
+    lines_of(record, |_| None)
+}
+
+fn lines_of(record: &RunRecord, step: impl Fn(&AgentRecord) -> Option<String>) -> String {
     const WIDEST: usize = 40;
     let names = record.agents.iter().map(|agent| agent.name.chars().count());
     let width = names.max().unwrap_or(0).min(WIDEST);
@@ -72,7 +82,7 @@ pub fn summary(record: &RunRecord) -> String {
             agent.changes.len(),
             agent.id,
         ));
-        let details = details(agent).into_iter();
+        let details = details(agent).into_iter().chain(step(agent));
         lines.extend(details.map(|text| format!("{:<width$}  {text}", "")));
     }
     for left in &record.cleanup.left {
@@ -121,15 +131,19 @@ fn details(agent: &AgentRecord) -> Vec<String> {
             ignored.files
         ));
     }
+    lines
+}
+
+/// What to do about a result that waits.
+fn next_step(agent: &AgentRecord) -> Option<String> {
     let waits = matches!(
-        integration.status,
+        agent.integration.status,
         IntegrationStatus::Held | IntegrationStatus::NotRequested
     );
-    if waits && agent.result.reference.is_some() {
-        let id = &agent.id;
-        lines.push(format!(
+    let id = &agent.id;
+    (waits && agent.result.reference.is_some()).then(|| {
+        format!(
             "look: cofferdam diff {id} · land: cofferdam apply {id} · drop: cofferdam discard {id}"
-        ));
-    }
-    lines
+        )
+    })
 }

@@ -16,18 +16,20 @@ pub fn kind_word(kind: &impl Serialize) -> String {
     }
 }
 
-/// Text on which a terminal acts in no way.
+/// Text on which a terminal acts in no way but by moving to the next stop of
+/// a tab: control characters of an agent's output or of a file name are
+/// shown, not obeyed.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            if c.is_control() {
-                c.escape_default().collect::<Vec<_>>()
-            } else {
-                vec![c]
-            }
-        })
-        .collect()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\t' {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// Where an agent's result stands, in two words at most.

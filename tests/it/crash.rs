@@ -24,14 +24,7 @@ fn work_of_a_run_whose_launcher_was_killed_is_found() {
         let repo = env.repo();
         repo.expect_unchanged();
         let before = repo.print();
-        let run = repo.start([
-            "run",
-            "--",
-            "sh",
-            "-c",
-            "echo work > n.txt; echo ready; sleep 1000",
-        ]);
-        run.wait_for("ready");
+        let run = repo.ready(&[], "echo work > n.txt; echo ready; sleep 1000");
         run.signal(Signal::KILL);
         run.wait().expect_code(137);
         repo.cofferdam(["gc"]).expect_code(0);
@@ -49,14 +42,7 @@ fn work_of_a_run_whose_launcher_was_killed_is_found() {
 fn the_next_run_recovers_what_a_killed_one_left() {
     let env = TestEnv::new();
     let repo = env.repo();
-    let run = repo.start([
-        "run",
-        "--",
-        "sh",
-        "-c",
-        "echo work > n.txt; echo ready; sleep 1000",
-    ]);
-    run.wait_for("ready");
+    let run = repo.ready(&[], "echo work > n.txt; echo ready; sleep 1000");
     run.signal(Signal::KILL);
     run.wait().expect_code(137);
     repo.agent("echo second > s.txt").expect_code(0);
@@ -125,15 +111,7 @@ fn a_signal_ends_the_run_after_clean_up_with_the_work_kept() {
         let repo = env.repo();
         repo.expect_unchanged();
         let before = repo.print();
-        let run = repo.start([
-            "run",
-            "--json",
-            "--",
-            "sh",
-            "-c",
-            "echo work > n.txt; echo ready; sleep 1000",
-        ]);
-        run.wait_for("ready");
+        let run = repo.ready(&["--json"], "echo work > n.txt; echo ready; sleep 1000");
         run.signal(signal);
         let record = run.wait().expect_code(code).json();
 
@@ -150,14 +128,10 @@ fn a_signal_ends_the_run_after_clean_up_with_the_work_kept() {
 fn an_agent_that_ignores_every_signal_is_ended_all_the_same() {
     let env = TestEnv::new();
     let repo = env.repo();
-    let run = repo.start([
-        "run",
-        "--",
-        "sh",
-        "-c",
+    let run = repo.ready(
+        &[],
         "trap '' TERM INT HUP; echo work > n.txt; echo ready; while :; do sleep 1; done",
-    ]);
-    run.wait_for("ready");
+    );
     run.signal(Signal::TERM);
     run.wait().expect_code(143);
 }
@@ -166,15 +140,10 @@ fn an_agent_that_ignores_every_signal_is_ended_all_the_same() {
 fn gc_leaves_a_live_run_alone() {
     let env = TestEnv::new();
     let repo = env.repo();
-    let mut run = repo.start([
-        "run",
-        "--stdin",
-        "--",
-        "sh",
-        "-c",
+    let mut run = repo.ready(
+        &["--stdin"],
         "echo work > n.txt; echo ready; read line; git status",
-    ]);
-    run.wait_for("ready");
+    );
     repo.cofferdam(["gc", "--older", "0s"]).expect_code(0);
     run.say("go on");
     run.wait().expect_code(0);

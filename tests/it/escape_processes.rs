@@ -21,17 +21,11 @@ fn no_process_outside_can_be_signalled() {
     for env in TestEnv::identities() {
         let repo = env.repo();
         let mut victim = victim(&env);
-        let mut run = repo.start([
-            "run",
-            "--json",
-            "--stdin",
-            "--",
-            "sh",
-            "-c",
+        let mut run = repo.ready(
+            &["--json", "--stdin"],
             "echo ready; read victim; read launcher; kill -9 $victim $launcher; \
              kill -s STOP $launcher; echo done > done.txt; exit 0",
-        ]);
-        run.wait_for("ready");
+        );
         run.say(&victim.pid().to_string());
         let launcher = run.pid().to_string();
         run.say(&launcher);
@@ -68,18 +62,13 @@ fn processes_outside_cannot_be_traced_or_looked_into() {
     for env in TestEnv::identities() {
         let repo = env.repo();
         let mut victim = Running::start(env.command("cat").env("TOKEN", "the person's secret"));
-        let mut run = repo.start([
-            "run",
-            "--stdin",
-            "--",
-            "sh",
-            "-c",
+        let mut run = repo.ready(
+            &["--stdin"],
             "echo ready; read victim; cat /proc/$victim/environ /proc/*/environ; \
              python3 -c 'import ctypes, sys; libc = ctypes.CDLL(None); \
              print(\"attached\" if libc.ptrace(16, int(sys.argv[1]), 0, 0) == 0 else \"no\")' \
              $victim > traced.txt; exit 0",
-        ]);
-        run.wait_for("ready");
+        );
         run.say(&victim.pid().to_string());
         let run = run.wait().expect_code(0);
 
@@ -233,14 +222,7 @@ fn privileges_cannot_be_gained() {
 fn a_launcher_that_is_told_to_stop_takes_every_descendant_with_it() {
     let env = TestEnv::new();
     let repo = env.repo();
-    let run = repo.start([
-        "run",
-        "--",
-        "sh",
-        "-c",
-        "setsid sleep 1000 & echo ready; sleep 1000",
-    ]);
-    run.wait_for("ready");
+    let run = repo.ready(&[], "setsid sleep 1000 & echo ready; sleep 1000");
     run.signal(Signal::TERM);
     run.wait().expect_code(143);
     assert_eq!(processes_of(&env), [""; 0]);

@@ -207,8 +207,7 @@ fn only_what_is_named_comes_from_the_callers_environment() {
 fn an_agent_has_no_standard_input_unless_it_is_passed() {
     let env = TestEnv::new();
     let repo = env.repo();
-    let deaf = repo.start(["run", "--", "sh", "-c", "cat > heard.txt; echo ready"]);
-    deaf.wait_for("ready");
+    let deaf = repo.ready(&[], "cat > heard.txt; echo ready");
     deaf.wait().expect_code(0);
     assert_eq!(repo.text("heard.txt"), "");
 

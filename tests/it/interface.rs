@@ -114,6 +114,29 @@ fn output_of_agents_goes_to_standard_error_behind_their_name() {
 }
 
 #[test]
+fn a_reader_of_standard_error_that_stalls_stops_no_run() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    // Nobody reads the pipe before the program has ended.
+    let (reader, writer) = std::io::pipe().expect("because pipes can be made");
+    let output = env
+        .program()
+        .args(["run", "--json", "--", "sh", "-c"])
+        .arg("yes 'many words on a line' | head -c 20000000; echo new > n.txt")
+        .current_dir(repo.root())
+        .stdin(std::process::Stdio::null())
+        .stderr(writer)
+        .output()
+        .expect("because the program can be started");
+    drop(reader);
+
+    let record: Value =
+        serde_json::from_slice(&output.stdout).expect("because it prints one document");
+    assert_eq!(record["exit_code"], 0);
+    assert_eq!(repo.text("n.txt"), "new\n");
+}
+
+#[test]
 fn events_are_one_document_a_line() {
     let env = TestEnv::new();
     let repo = env.repo();

@@ -3,7 +3,7 @@
 //! Owns landing, holding and conflicts of a single `run -- CMD`. What may be
 //! in a result at all is in `kinds`, decisions afterwards are in `results`.
 
-use crate::support::{TestEnv, only_agent, paths, text};
+use crate::support::{TestEnv, only_agent, paths, shown, text};
 
 #[test]
 fn an_edit_lands_in_the_files_and_not_in_the_index() {
@@ -47,16 +47,10 @@ fn edits_of_the_parent_and_of_the_agent_merge_within_a_file() {
     let env = TestEnv::new();
     let repo = env.repo();
     repo.expect_unchanged();
-    let mut run = repo.start([
-        "run",
-        "--json",
-        "--stdin",
-        "--",
-        "sh",
-        "-c",
+    let mut run = repo.ready(
+        &["--json", "--stdin"],
         "sed -i 's/^a 9$/agent 9/' a.txt; echo ready; read line",
-    ]);
-    run.wait_for("ready");
+    );
     repo.edit("a.txt", "a 2\n", "parent 2\n");
     run.say("go on");
     run.wait().expect_code(0);
@@ -72,16 +66,10 @@ fn edits_of_the_parent_and_of_the_agent_merge_within_a_file() {
 fn a_conflict_leaves_the_parent_byte_identical_and_names_the_place() {
     let env = TestEnv::new();
     let repo = env.repo();
-    let mut run = repo.start([
-        "run",
-        "--json",
-        "--stdin",
-        "--",
-        "sh",
-        "-c",
+    let mut run = repo.ready(
+        &["--json", "--stdin"],
         "sed -i 's/^a 5$/agent 5/' a.txt; echo kept > n.txt; echo ready; read line",
-    ]);
-    run.wait_for("ready");
+    );
     repo.edit("a.txt", "a 5\n", "parent 5\n");
     let before = repo.print();
     run.say("go on");
@@ -339,4 +327,87 @@ fn a_check_of_the_merged_tree_decides_on_landing() {
         only_agent(&record)["integration"]["held_for"],
         serde_json::json!(["verify"])
     );
+}
+
+#[test]
+fn a_result_lands_on_a_branch_and_leaves_the_files_alone() {
+    for (land, named) in [("branch", None), ("branch=mine", Some("mine"))] {
+        let env = TestEnv::new();
+        let repo = env.repo();
+        let record = repo
+            .cofferdam([
+                "run",
+                "--json",
+                "--land",
+                land,
+                "--",
+                "sh",
+                "-c",
+                "echo new > n.txt",
+            ])
+            .expect_code(0)
+            .json();
+
+        let agent = only_agent(&record);
+        let made = format!("cofferdam/{}/{}", text(&record, "run"), text(agent, "id"));
+        let branch = named.unwrap_or(&made);
+        assert_eq!(agent["integration"]["status"], "landed");
+        assert_eq!(repo.show(&format!("refs/heads/{branch}"), "n.txt"), "new\n");
+        assert_eq!(repo.status(), "");
+    }
+}
+
+#[test]
+fn landing_where_nothing_can_land_is_refused_before_anything_starts() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    repo.git(["branch", "taken"]);
+    let before = repo.print();
+    let mark = env.outside().join("events");
+    for land in ["branch=taken", "commit", "branch=a..b"] {
+        repo.cofferdam([
+            "run",
+            "--json",
+            "--events",
+            shown(&mark),
+            "--land",
+            land,
+            "--",
+            "sh",
+            "-c",
+            "echo new > n.txt",
+        ])
+        .expect_error(2);
+        before.expect_same(&repo.print());
+        assert_eq!(repo.added_refs(), [""; 0]);
+        let events = std::fs::read_to_string(&mark).unwrap_or_default();
+        assert!(!events.contains("running"), "{land}: {events}");
+    }
+}
+
+#[test]
+fn a_check_that_does_not_end_is_cut_by_the_deadline_and_the_work_is_kept() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let before = repo.print();
+    let record = repo
+        .cofferdam([
+            "run",
+            "--json",
+            "--deadline",
+            "2s",
+            "--verify",
+            "sleep 1000",
+            "--",
+            "sh",
+            "-c",
+            "echo kept > n.txt",
+        ])
+        .expect_code(6)
+        .json();
+
+    before.expect_same(&repo.print());
+    let agent = only_agent(&record);
+    assert_eq!(agent["integration"]["status"], "held");
+    assert_eq!(repo.show(text(&agent["result"], "ref"), "n.txt"), "kept\n");
 }

@@ -292,3 +292,17 @@ fn the_fleet_of_the_fixtures_ends_as_it_says() {
     let conflict = &agent(&record, "right")["integration"]["conflicts"][0];
     assert_eq!(conflict["kind"], "add_add");
 }
+
+#[test]
+fn tasks_that_overlap_an_exclusive_one_queue() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    // The second sees what the first landed, although both could run at once.
+    let plan = task("one", "echo one > order.txt", "exclusive = true")
+        + &task("two", "cat order.txt > seen.txt", "exclusive = true");
+    let (code, record, events) = run(&env, &repo, &plan, &[]);
+
+    assert_eq!(code, 0, "{record:#}");
+    assert_eq!(repo.text("seen.txt"), "one\n");
+    assert_eq!(order_of(&events, "integrated"), ["one", "two"]);
+}

@@ -2,7 +2,7 @@
 //!
 //! Owns `ls`, `show`, `diff`, `log`, `apply`, `discard` and `gc`.
 
-use crate::support::{Repo, TestEnv, agents, only_agent, text};
+use crate::support::{Repo, TestEnv, agents, only_agent, shown, text};
 
 /// An agent whose new file `n.txt` is held; returns its id.
 fn held(repo: &Repo<'_>) -> String {
@@ -181,11 +181,104 @@ fn the_log_tells_what_happened_and_checks_itself() {
     let repo = env.repo();
     let id = held(&repo);
     repo.cofferdam(["apply", &id]).expect_code(0);
+    let dropped = held(&repo);
+    repo.cofferdam(["discard", &dropped, "--yes"])
+        .expect_code(0);
+    let document = repo.cofferdam(["log", &id, "--json"]).expect_code(0).json();
+    assert_eq!(document["schema"], "cofferdam.log/1");
+    let events = document["events"].as_array().expect("because it is a list");
+    assert!(events.iter().all(|event| event["agent"] == id.as_str()));
+    let names: Vec<_> = events
+        .iter()
+        .filter_map(|event| event["event"].as_str())
+        .collect();
+    assert_eq!(names.first(), Some(&"admitted"), "{names:?}");
+    assert_eq!(names.last(), Some(&"decided"), "{names:?}");
+
     let all = repo.cofferdam(["log"]).expect_code(0).stdout;
-    assert!(all.contains(&id) || all.contains("waiting"), "{all}");
-    repo.cofferdam(["log", &id]).expect_code(0);
-    let document = repo.cofferdam(["log", "--json"]).expect_code(0).json();
-    assert!(text(&document, "schema").starts_with("cofferdam."));
+    for (agent, command) in [(&id, "apply"), (&dropped, "discard")] {
+        let told = all
+            .lines()
+            .any(|line| line.contains(agent.as_str()) && line.contains(&format!("\"{command}\"")));
+        assert!(told, "no `{command}` of {agent} in:\n{all}");
+    }
+}
+
+#[test]
+fn gc_within_a_repository_takes_nothing_of_another() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    held(&repo);
+    let other = env.adopt(env.root().join("other"));
+    env.make_dir(other.root());
+    other.git(["init", "-q", "-b", "main"]);
+    other.write("o.txt", "other\n");
+    other.commit_all("begin");
+    let id = held(&other);
+    repo.cofferdam(["gc", "--older", "0s"]).expect_code(0);
+
+    assert_eq!(repo.added_refs(), [""; 0]);
+    assert_eq!(other.added_refs().len(), 1);
+    other.cofferdam(["apply", &id]).expect_code(0);
+    assert_eq!(other.text("n.txt"), "new\n");
+    env.cofferdam_in(&env.outside(), ["gc", "--older", "0s"])
+        .expect_code(0);
+    assert_eq!(other.added_refs(), [""; 0]);
+}
+
+#[test]
+fn a_result_that_touches_the_roles_is_held_until_somebody_applies_it() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let record = repo
+        .agent("mkdir -p .cofferdam; echo '# looked at' > .cofferdam/roles.toml; echo new > n.txt")
+        .expect_code(5)
+        .json();
+    let agent = only_agent(&record);
+    assert_eq!(agent["integration"]["status"], "held");
+    assert!(!repo.has(".cofferdam") && !repo.has("n.txt"));
+
+    repo.cofferdam(["apply", text(agent, "id")]).expect_code(0);
+    assert_eq!(repo.text(".cofferdam/roles.toml"), "# looked at\n");
+    assert_eq!(repo.text("n.txt"), "new\n");
+}
+
+#[test]
+fn a_repository_that_cannot_be_used_does_not_pass_for_none() {
+    let env = TestEnv::new();
+    let bare = env.root().join("bare.git");
+    env.finish(env.command("git").args(["init", "-q", "--bare"]).arg(&bare))
+        .expect_code(0);
+    env.cofferdam_in(&bare, ["ls", "--json"]).expect_error(2);
+    env.cofferdam_in(&env.outside(), ["ls", "--json"])
+        .expect_code(0);
+}
+
+#[test]
+fn an_id_that_names_nothing_is_told_from_one_that_names_too_much() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let plan = repo.plan(
+        "[[task]]\nname = \"one\"\ncommand = [\"true\"]\n\
+         [[task]]\nname = \"two\"\ncommand = [\"true\"]\n",
+    );
+    let record = repo
+        .cofferdam(["run", "--json", shown(&plan)])
+        .expect_code(0)
+        .json();
+    for command in ["show", "log"] {
+        repo.cofferdam([command, text(&record, "run"), "--json"])
+            .expect_code(0);
+        let unknown = repo
+            .cofferdam([command, "a-zzzz", "--json"])
+            .expect_error(2);
+        assert!(text(&unknown, "message").contains("no agent and no run"));
+        let ambiguous = repo.cofferdam([command, "a-", "--json"]).expect_error(2);
+        assert!(
+            text(&ambiguous, "message").contains("2 ids"),
+            "{ambiguous:#}"
+        );
+    }
 }
 
 #[test]

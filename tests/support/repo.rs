@@ -180,6 +180,15 @@ impl<'e> Repo<'e> {
         Running::start(self.env.program().args(arguments).current_dir(&self.root))
     }
 
+    /// Starts one shell script as an agent, with these options of `run`, and
+    /// waits until it prints `ready`.
+    #[track_caller]
+    pub(crate) fn ready(&self, options: &[&str], script: &str) -> Running {
+        let run = self.start([&["run"], options, &["--", "sh", "-c", script]].concat());
+        run.wait_for("ready");
+        run
+    }
+
     /// Runs one shell script as an agent, with the record on standard output.
     pub(crate) fn agent(&self, script: &str) -> Run {
         self.cofferdam(["run", "--json", "--", "sh", "-c", script])

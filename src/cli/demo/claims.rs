@@ -9,10 +9,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::sample::{CANARY, SECRET, Sample};
+use super::sample::{CANARY, CHANGED, LAST_WORDS, SECRET, Sample};
 use crate::cli::failure::Failure;
 use crate::executor::Executor;
-use crate::model::{AgentRecord, IntegrationStatus, Outcome, RunRecord};
+use crate::model::{AgentRecord, IntegrationStatus, RunRecord};
 
 /// One claim.
 pub(super) struct Claim {
@@ -46,8 +46,8 @@ impl Claims {
         self.failed
     }
 
-    /// The results that belong in the tree are there, and nothing else is.
-    pub(super) fn merged(&mut self, sample: &Sample, record: &RunRecord) {
+    /// The results that belong in the tree are there.
+    pub(super) fn merged(&mut self, sample: &Sample, record: &RunRecord, heard: &str) {
         let menu = sample.read("src/menu.txt");
         self.claim(
             "two agents edited src/menu.txt at once, and both edits are in it",
@@ -62,9 +62,13 @@ impl Claims {
         let test = sample.repository().join("tests/menu.sh");
         let executable =
             fs::metadata(&test).is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
-        self.claim("a test was added with its execute bit; the commit its agent made stayed out of your branch", {
-            executable && sample.git(&["rev-list", "--count", "--all", "--branches"]).trim() != "0" && sample.git(&["rev-list", "--count", "main"]).trim() == "1"
-        });
+        let committed = heard.contains("tests|Add a test\n");
+        self.claim(
+            "a test was added with its execute bit; the commit its agent made stayed out of your branch",
+            executable
+                && committed
+                && sample.git(&["rev-list", "--count", "main"]).trim() == "1",
+        );
         self.claim(
             "your own edits are as you left them: README.md edited, notes.txt untracked",
             sample.read("README.md").contains("Edited, not committed.")
@@ -95,17 +99,19 @@ impl Claims {
         );
     }
 
-    /// The intruder ran, and changed nothing.
-    pub(super) fn stopped(&mut self, _sample: &Sample, record: &RunRecord, _heard: &str) {
-        let intruder = agent(record, "intruder");
-        let ran = intruder.is_some_and(|agent| {
-            agent.outcome == Some(Outcome::Succeeded) && agent.changes.is_empty()
-        });
-        self.claim("the intruder ran to its end and has nothing to land", ran);
+    /// Nothing stands in the tree but what the others made, although the
+    /// intruder came to its last line.
+    pub(super) fn alone(&mut self, sample: &Sample, heard: &str) {
+        let status = sample.git(&["status", "--porcelain=v1", "-uall"]);
+        self.claim(
+            "the intruder came to its last line, and no path is changed but those of the others and your own",
+            heard.contains(&format!("intruder|{LAST_WORDS}\n"))
+                && status.lines().collect::<Vec<_>>() == CHANGED,
+        );
     }
 
     /// What the intruder tried did not happen.
-    pub(super) fn escapes(&mut self, sample: &Sample, heard: &str) {
+    pub(super) fn escapes(&mut self, sample: &mut Sample, heard: &str) {
         let canary = sample.canary();
         self.claim(
             "overwriting a file outside: the file reads as before",
@@ -123,19 +129,19 @@ impl Claims {
             "planting a hook: the repository's hooks are as before",
             sample.hooks_unchanged(),
         );
+        let config = sample.git(&["config", "--list", "--local"]);
         self.claim(
             "planting a program in git's config: the repository's config does not name it",
-            !sample
-                .git(&["config", "--list", "--local"])
-                .contains("fsmonitor"),
+            config.contains("user.name") && !config.contains("fsmonitor"),
         );
-        self.claim("killing the launcher: it is telling you this", true);
-        match sample.was_reached() {
-            Some(reached) => self.claim("connecting to a port of the host: nobody came", !reached),
-            None => self.claim(
-                "connecting to a port of the host: there is no loopback here to connect to",
-                true,
-            ),
+        let victim = sample.victim();
+        self.claim(
+            format!("killing process {victim}, one of yours: it still answers, and ended when it was told to"),
+            sample.victim_answers(),
+        );
+        // Where there is no loopback there is nothing to claim.
+        if let Some(reached) = sample.was_reached() {
+            self.claim("connecting to a port of the host: nobody came", !reached);
         }
         self.claim(
             "leaving a process behind: none is left",
@@ -150,10 +156,10 @@ impl Claims {
             "no worktree but your own is registered",
             worktrees.matches("worktree ").count() == 1,
         );
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         self.claim(
             "nothing is mounted on the host",
-            !mounts.contains(&*sample.root().to_string_lossy()),
+            fs::read_to_string("/proc/self/mountinfo")
+                .is_ok_and(|mounts| !mounts.contains(&*sample.root().to_string_lossy())),
         );
         self.claim(
             "no run, workspace or lease is left",

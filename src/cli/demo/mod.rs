@@ -25,8 +25,8 @@ use sample::Sample;
 
 /// Tells the story and checks it.
 pub(super) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
-    super::surroundings::require_outside()?;
-    let sample = Sample::create()?;
+    super::surroundings::require_outside("start the demo")?;
+    let mut sample = Sample::create()?;
     print::out_line("cofferdam demo · eight agents, one repository, nothing installed, no network");
     print::out_line("");
     print::out_line(&format!("repository   {}", sample.repository().display()));
@@ -45,13 +45,14 @@ pub(super) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     if record.exit_code > 128 {
         return Ok(ExitCode::Signal(i32::from(record.exit_code) - 128));
     }
-    print::out(&indented(&report::summary(&record)));
+    print::settle();
+    print::out(&indented(&report::outcome(&record)));
     tell_conflict(&executor, &record)?;
     let mut claims = Claims::default();
-    claims.merged(&sample, &record);
-    claims.stopped(&sample, &record, &heard.text());
+    claims.merged(&sample, &record, &heard.text());
+    claims.alone(&sample, &heard.text());
     tell("What was landed, read back from the files", claims.take());
-    claims.escapes(&sample, &heard.text());
+    claims.escapes(&mut sample, &heard.text());
     tell(
         "What the intruder tried, judged by the state of the host",
         claims.take(),

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use crate::cli::failure::Failure;
 use crate::cli::request::{self, Parts, Work};
@@ -23,9 +23,26 @@ pub(super) const SECRET: &str = "correct-horse-battery-staple";
 /// What the file outside the repository says, before and after.
 pub(super) const CANARY: &str = "nobody but its owner writes this\n";
 
+/// What the intruder prints when it has tried everything.
+pub(super) const LAST_WORDS: &str = "that was all I could think of";
+/// What `git status` says in the end: the results of the others and what the
+/// person had not committed.
+pub(super) const CHANGED: [&str; 7] = [
+    " M README.md",
+    " M config.ini",
+    " D docs/guide.md",
+    " M src/menu.txt",
+    "?? handbook/guide.md",
+    "?? notes.txt",
+    "?? tests/menu.sh",
+];
+
 /// The stage of the demo.
 pub(super) struct Sample {
     root: tempfile::TempDir,
+    /// A process of the person's, which the intruder is told of. It ends with
+    /// its standard input, so also when the demo itself is killed.
+    victim: Child,
     listener: Option<TcpListener>,
     hooks_before: Vec<(OsString, Vec<u8>)>,
 }
@@ -51,8 +68,14 @@ impl Sample {
                 .set_nonblocking(true)
                 .map_err(failed("prepare a socket"))?;
         }
+        let victim = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed("start `cat`"))?;
         let mut sample = Self {
             root,
+            victim,
             listener,
             hooks_before: Vec::new(),
         };
@@ -109,6 +132,28 @@ impl Sample {
         all
     }
 
+    /// The process id of the person's process.
+    pub(super) fn victim(&self) -> u32 {
+        self.victim.id()
+    }
+
+    /// Whether the person's process repeats a word and then ends as it should:
+    /// it is a child that was not waited for, so nobody else has its id.
+    pub(super) fn victim_answers(&mut self) -> bool {
+        let victim = &mut self.victim;
+        let told = victim
+            .stdin
+            .take()
+            .is_some_and(|mut stdin| stdin.write_all(b"alive\n").is_ok());
+        let mut answer = String::new();
+        let answered = victim
+            .stdout
+            .as_mut()
+            .is_some_and(|stdout| stdout.read_to_string(&mut answer).is_ok());
+        let ended = victim.wait().is_ok_and(|status| status.success());
+        told && answered && answer == "alive\n" && ended
+    }
+
     /// Whether somebody reached the socket.
     pub(super) fn was_reached(&self) -> Option<bool> {
         self.listener
@@ -126,12 +171,16 @@ impl Sample {
         fs::read_to_string(self.repository().join(path)).unwrap_or_default()
     }
 
-    /// Asks git about the repository.
+    /// Asks git about the repository. Where it has no answer the text says so,
+    /// and no claim takes that for "nothing".
     pub(super) fn git(&self, arguments: &[&str]) -> String {
-        let output = self.git_command(arguments).output();
-        output
-            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-            .unwrap_or_default()
+        match self.git_command(arguments).output() {
+            Ok(output) if output.status.success() => {
+                String::from_utf8_lossy(&output.stdout).into_owned()
+            }
+            Ok(output) => format!("git ended with {}", output.status),
+            Err(error) => format!("git could not be run: {error}"),
+        }
     }
 
     /// Leaves the directory in place.
@@ -223,7 +272,8 @@ impl Sample {
             .as_ref()
             .and_then(|listener| listener.local_addr().ok())
             .map_or(9, |address| address.port());
-        let plan = plan(&self.canary(), &self.root.path().join("home"), port);
+        let home = self.root.path().join("home");
+        let plan = plan((&self.canary(), &home), port, self.victim());
         let path = self.root.path().join("plan.toml");
         fs::write(&path, plan).map_err(failed("write the plan"))?;
         let parts = Parts {
@@ -238,7 +288,7 @@ impl Sample {
 }
 
 /// The plan of the demo, as a person would write it.
-fn plan(canary: &Path, home: &Path, port: u16) -> String {
+fn plan((canary, home): (&Path, &Path), port: u16, victim: u32) -> String {
     let canary = canary.display();
     let home = home.display();
     let launcher = std::process::id();
@@ -292,11 +342,11 @@ cat "{home}/.ssh/id_ed25519"
 echo "token: $DEPLOY_TOKEN"
 printf '#!/bin/sh\ntouch "{canary}"\n' > .git/hooks/pre-commit
 git config core.fsmonitor 'echo owned > {canary}'
-kill -9 {launcher}
+kill -9 {victim} {launcher}
 git ls-remote git://127.0.0.1:{port}/x
 (sleep 600 &) 
 mount -t tmpfs none /mnt
-true
+echo '{LAST_WORDS}'
 ''']
 "#
     )

@@ -1,0 +1,125 @@
+//! Captures a workspace and pins what it found, whole.
+//!
+//! Owns the order capture → ref → proof that everything the ref names is
+//! there. A person's `git gc` or `git prune` may take objects away between
+//! their writing and the ref: then the capture is made again, from the files,
+//! which are still there. Used by the flow and by settling alike.
+
+use std::fs;
+
+use super::Error;
+use crate::git::{self, Renames, Repository};
+use crate::model::{ChangeSet, Ignored, PathText};
+use crate::store;
+use crate::workspace::{Capture, Harvest, Workspace};
+
+/// How often a capture is made again because somebody pruned meanwhile.
+const ATTEMPTS: u32 = 8;
+
+/// Captures a workspace and pins its work under a ref.
+///
+/// A ref of that name that is whole already is taken for the capture: an
+/// earlier attempt had come that far.
+///
+/// # Errors
+/// The workspace cannot be captured or the ref not be made; or objects vanish
+/// as fast as they are written. The workspace is as it was.
+pub fn capture_and_pin(
+    repo: &Repository,
+    workspace: &Workspace,
+    harvest: &Harvest<'_>,
+    reference: &str,
+) -> Result<Capture, Error> {
+    if let Some(capture) = standing(repo, workspace, harvest, reference)? {
+        return Ok(capture);
+    }
+    let base = repo.objects()?.tree_of(workspace.base())?;
+    let mut set_aside: Option<Capture> = None;
+    for _ in 0..ATTEMPTS {
+        let mut capture = workspace.backend().capture(workspace, harvest)?;
+        // What was moved aside by an earlier attempt is not found again.
+        if let Some(first) = &set_aside {
+            capture.changes.ignored.clone_from(&first.changes.ignored);
+            capture.kept.clone_from(&first.kept);
+        }
+        let Some(commit) = capture.commit.clone() else {
+            return Ok(capture);
+        };
+        let made = repo.create_ref(reference, &commit);
+        // A fresh handle: the one that wrote the objects remembers them.
+        match made {
+            Ok(()) if repo.objects()?.is_whole(&commit, &base)? => return Ok(capture),
+            Ok(()) => repo.delete_ref(reference, &commit)?,
+            // Git refuses a ref to an object that is gone already.
+            Err(error) if repo.objects()?.is_whole(&commit, &base)? => return Err(error.into()),
+            Err(_) => {}
+        }
+        tracing::warn!(
+            reference,
+            "objects vanished while they were pinned; capturing again"
+        );
+        set_aside.get_or_insert(capture);
+    }
+    Err(Error::Vanishing {
+        reference: reference.to_owned(),
+    })
+}
+
+/// What a ref that stands already pins; `None` where there is none that is whole.
+fn standing(
+    repo: &Repository,
+    workspace: &Workspace,
+    harvest: &Harvest<'_>,
+    reference: &str,
+) -> Result<Option<Capture>, Error> {
+    let refs = repo.refs_under(reference)?;
+    let Some((_, commit)) = refs.into_iter().find(|(name, _)| name == reference) else {
+        return Ok(None);
+    };
+    let objects = repo.objects()?;
+    let base = objects.tree_of(workspace.base())?;
+    if !objects.is_whole(&commit, &base)? {
+        repo.delete_ref(reference, &commit)?;
+        return Ok(None);
+    }
+    let tree = objects.tree_of(&commit)?;
+    let changes = objects.diff(&base, &tree, Renames::Find)?;
+    let changes = ChangeSet {
+        base,
+        tree,
+        changes,
+        ignored: set_aside(harvest),
+        warnings: Vec::new(),
+    };
+    Ok(Some(Capture {
+        changes,
+        kept: Vec::new(),
+        commit: Some(commit),
+    }))
+}
+
+/// What an earlier capture moved aside, by its top-most names.
+fn set_aside(harvest: &Harvest<'_>) -> Vec<Ignored> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let Ok(entries) = fs::read_dir(harvest.keep) else {
+        return Vec::new();
+    };
+    let entries = entries.flatten();
+    entries
+        .map(|entry| {
+            let measure = store::measure(&entry.path());
+            let name = PathText::from_raw(entry.file_name().as_bytes());
+            Ignored {
+                path: name,
+                files: measure.files,
+                kept_until: None,
+            }
+        })
+        .collect()
+}
+
+impl From<git::Error> for Error {
+    fn from(error: git::Error) -> Self {
+        Self::Git(error)
+    }
+}
