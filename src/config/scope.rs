@@ -1,11 +1,13 @@
 //! File scopes: lists of globs over paths of the repository.
 //!
-//! Owns what a glob means, the same for roles, options and plans: `*` and `?`
-//! stay within one name, `**` crosses names, a directory is meant with
-//! `dir/**`. An empty list matches nothing. Containment is decided
+//! Owns what a glob means, the same for roles, options, plans, landing and
+//! files that are carried along: `*` and `?` stay within one name, `**` crosses
+//! names, `dir/` and `dir/**` mean everything beneath. An empty list matches
+//! nothing. Containment is decided
 //! conservatively: what cannot be shown to lie within is not within. Touches
 //! no file.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -13,33 +15,48 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use super::ValueError;
 use crate::model::RepoPath;
 
-/// A compiled list of globs.
+/// The paths that lists of globs mean.
 #[derive(Debug, Clone)]
-pub struct Scope {
-    set: GlobSet,
-}
+pub struct Scope(Vec<GlobSet>);
 
 impl Scope {
-    /// Compiles a list.
+    /// Reads a list of globs; `key` is where it stands, for the message.
     ///
     /// # Errors
     /// Names the glob that does not parse or could leave the repository.
-    pub fn parse(key: &str, globs: &[String]) -> Result<Self, ValueError> {
-        let wrong = |glob: &str, _: globset::Error| ValueError::new(key, EXPECTED, glob);
+    pub fn parse<S: AsRef<str>>(
+        key: &str,
+        globs: impl IntoIterator<Item = S>,
+    ) -> Result<Self, ValueError> {
         let mut builder = GlobSetBuilder::new();
         for glob in globs {
-            builder.add(compile(key, glob)?);
+            builder.add(compile(key, glob.as_ref())?);
         }
         let set = builder
             .build()
-            .map_err(|error| wrong(&globs.join(" "), error))?;
-        Ok(Self { set })
+            .map_err(|_| ValueError::new(key, EXPECTED, "all of them together"))?;
+        Ok(Self(vec![set]))
     }
 
-    /// Whether a path lies in the scope.
+    /// The scope that holds every path.
+    ///
+    /// # Errors
+    /// Never in practice: the one glob is fixed.
+    pub fn everything() -> Result<Self, ValueError> {
+        Self::parse("scope", ["**"])
+    }
+
+    /// The scope that holds what both hold.
     #[must_use]
-    pub fn matches(&self, path: &RepoPath) -> bool {
-        self.set.is_match(path.as_path())
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// Whether the path lies in the scope.
+    #[must_use]
+    pub fn holds(&self, path: &RepoPath) -> bool {
+        self.0.iter().all(|set| set.is_match(path.as_path()))
     }
 }
 
@@ -54,11 +71,19 @@ fn compile(key: &str, glob: &str) -> Result<Glob, ValueError> {
     if leaves {
         return Err(ValueError::new(key, EXPECTED, glob));
     }
-    GlobBuilder::new(glob)
+    GlobBuilder::new(&whole(glob))
         .literal_separator(true)
         .backslash_escape(true)
         .build()
         .map_err(|_| ValueError::new(key, EXPECTED, glob))
+}
+
+/// The glob with nothing left unsaid: a directory means all beneath it.
+fn whole(glob: &str) -> Cow<'_, str> {
+    match glob.strip_suffix('/') {
+        Some(directory) => Cow::Owned(format!("{directory}/**")),
+        None => Cow::Borrowed(glob),
+    }
 }
 
 /// Checks that every entry is a glob, without keeping it.
@@ -91,6 +116,7 @@ pub(super) fn intersection(one: &[String], other: &[String]) -> Vec<String> {
 /// Whether two globs may match the same path; `false` is certain.
 #[must_use]
 pub fn may_overlap(one: &str, other: &str) -> bool {
+    let (one, other) = (&*whole(one), &*whole(other));
     let (first, second) = (literal_names(one), literal_names(other));
     let shared = first.len().min(second.len());
     if first[..shared] != second[..shared] {
@@ -106,6 +132,7 @@ pub fn may_overlap(one: &str, other: &str) -> bool {
 }
 
 fn covers(wider: &str, glob: &str) -> bool {
+    let (wider, glob) = (&*whole(wider), &*whole(glob));
     if wider == "**" || wider == "**/*" || wider == glob {
         return true;
     }
@@ -144,17 +171,37 @@ mod tests {
         globs.iter().map(|glob| (*glob).to_owned()).collect()
     }
 
+    fn holds(globs: &[&str], path: &[u8]) -> bool {
+        let path = RepoPath::from_bytes(path).expect("because it is a plain path");
+        let scope = Scope::parse("paths", globs).expect("because the globs are right");
+        scope.holds(&path)
+    }
+
     #[test]
-    fn a_star_stays_within_one_name() {
-        let scope =
-            Scope::parse("paths", &list(&["docs/**", "*.md"])).expect("because both are globs");
-        let path = |text: &str| RepoPath::from_bytes(text.as_bytes()).expect("because it is plain");
-        assert!(scope.matches(&path("docs/a/b.txt")));
-        assert!(scope.matches(&path("README.md")));
-        assert!(!scope.matches(&path("src/README.md")));
-        assert!(!scope.matches(&path("docsevil/x")));
-        let nothing = Scope::parse("paths", &[]).expect("because an empty list is legal");
-        assert!(!nothing.matches(&path("a")));
+    fn globs_mean_what_they_say() {
+        assert!(holds(&["**"], b"a/b/.c"));
+        assert!(holds(&["**"], b"caf\xe9\n"));
+        assert!(holds(&["docs/**"], b"docs/a/b.md"));
+        assert!(holds(&["docs/"], b"docs/a/b.md"));
+        assert!(!holds(&["docs/"], b"docs"));
+        assert!(!holds(&["docs/**"], b"docsx/a"));
+        assert!(!holds(&["docs/*"], b"docs/a/b"));
+        assert!(!holds(&["*.md"], b"src/x.md"));
+        assert!(holds(&["*.md", "src/*.rs"], b"src/x.rs"));
+        assert!(!holds(&[], b"a"));
+    }
+
+    #[test]
+    fn a_directory_means_the_same_to_every_question() {
+        for glob in ["docs/", "docs/**"] {
+            assert!(holds(&[glob], b"docs/a/b"));
+            assert!(is_glob_within(glob, &list(&["docs/**"])), "{glob}");
+            assert!(is_glob_within(glob, &list(&["docs/"])), "{glob}");
+            assert!(is_glob_within("docs/a/*.md", &list(&[glob])), "{glob}");
+            assert!(!is_glob_within(glob, &list(&["docs"])), "{glob}");
+            assert!(may_overlap(glob, "docs/a/b"), "{glob}");
+            assert!(!may_overlap(glob, "src/"), "{glob}");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use super::{Control, Executor};
 use crate::cleanup;
 use crate::confinement::Waivers;
 use crate::git::{Registration, Repository};
+use crate::integration::Authority;
 use crate::model::{
     AgentId, AgentRecord, Event, EventKind, ExitCode, IntegrationStatus, Land, LeftOver,
     OnConflict, RunId, RunRecord,
@@ -189,6 +190,7 @@ impl Executor {
             cancel: control.cancel.clone(),
             kill: control.kill.clone(),
             deadline: None,
+            authority: Authority::Person,
             on_conflict: how.on_conflict,
             land: how.land,
             branch: land::branch_name(&found.record.run, &agent.name, &agent.id),

@@ -159,15 +159,7 @@ const DISK_HINT: &str =
 fn is_disk(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
-        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-        if matches!(
-            kind,
-            Some(
-                io::ErrorKind::StorageFull
-                    | io::ErrorKind::ReadOnlyFilesystem
-                    | io::ErrorKind::QuotaExceeded
-            )
-        ) {
+        if error.downcast_ref::<io::Error>().is_some_and(git::is_disk) {
             return true;
         }
         if let Some(git::Error::Failed { stderr, .. }) = error.downcast_ref::<git::Error>()

@@ -16,8 +16,9 @@ use super::place::{self, Placed};
 use super::run::{Run, Seat, StartingPoint};
 use super::site::{Site, blocking};
 use super::verify::{self, Verdict};
+use crate::config::{self, Scope};
 use crate::git::{MergeSpace, ObjectFormat, Repository};
-use crate::integration::{self, Doubt, Merged, Proposal, Scope};
+use crate::integration::{self, Authority, Doubt, Merged, Proposal};
 use crate::model::{
     AgentId, Contract, Deadline, ExitCode, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
     OnConflict, RunId,
@@ -50,6 +51,8 @@ pub(super) struct LandOrder {
     /// Puts it there.
     pub(super) landed: OnLanded,
     pub(super) cancel: CancellationToken,
+    /// By whose decision it lands.
+    pub(super) authority: Authority,
     pub(super) kill: CancellationToken,
     pub(super) deadline: Option<Deadline>,
     pub(super) on_conflict: OnConflict,
@@ -136,6 +139,7 @@ impl LandOrder {
             record: run.errand.id.clone(),
             landed: OnLanded::of_run(run, seat),
             cancel: seat.cancel.clone(),
+            authority: Authority::Launcher,
             kill: run.control.kill.clone(),
             deadline: Deadline::earliest(task.deadline, run.request.limits.deadline),
             on_conflict: task.on_conflict,
@@ -332,10 +336,7 @@ fn merge(order: &LandOrder) -> Result<Look, Error> {
         ObjectFormat::of(&ours),
     )
     .map_err(|error| Error::at(Stage::Integration, error))?;
-    let mut scope = Scope::new(&order.scope).map_err(integrating)?;
-    if !order.paths.is_empty() {
-        scope = scope.and(Scope::new(&order.paths).map_err(integrating)?);
-    }
+    let scope = scope_of(order)?;
     let base_tree = objects
         .tree_of(&order.base_commit)
         .map_err(|error| Error::at(Stage::Integration, error))?;
@@ -344,6 +345,7 @@ fn merge(order: &LandOrder) -> Result<Look, Error> {
         ours_tree: &ours,
         theirs_tree: &order.result_tree,
         scope: &scope,
+        authority: order.authority,
         on_conflict: order.on_conflict,
         doubt: Doubt::Warn,
     };
@@ -358,4 +360,17 @@ fn merge(order: &LandOrder) -> Result<Look, Error> {
         conflicts: merged.conflicts,
         warnings: merged.warnings,
     }))
+}
+
+/// The paths that the result may change.
+fn scope_of(order: &LandOrder) -> Result<Scope, Error> {
+    let read = |key: &str, globs: &[String]| {
+        Scope::parse(key, globs)
+            .map_err(|error| Error::at(Stage::Integration, config::ConfigError::from(error)))
+    };
+    let scope = read("write", &order.scope)?;
+    if order.paths.is_empty() {
+        return Ok(scope);
+    }
+    Ok(scope.and(read("paths", &order.paths)?))
 }

@@ -70,6 +70,7 @@ fn into_worktree(order: &LandOrder, ours: &ObjectId, merged: Merged) -> Result<P
     let header = Header {
         run: order.record.clone(),
         agent: order.agent.clone(),
+        top: integration::working_tree(order.repo.top()),
         ours: ours.clone(),
         merged: merged.tree.clone(),
     };
@@ -81,14 +82,20 @@ fn into_worktree(order: &LandOrder, ours: &ObjectId, merged: Merged) -> Result<P
         landed: &|| order.landed.tell(),
     };
     let landing = integration::land(&objects, &request).map_err(integrating)?;
-    order
-        .errand
-        .footprint
-        .undone(&step)
-        .map_err(|error| Error::at(Stage::Integration, error))?;
+    // What still stands there is for recovery: it finds the step open.
+    if !staging.exists() {
+        order
+            .errand
+            .footprint
+            .undone(&step)
+            .map_err(|error| Error::at(Stage::Integration, error))?;
+    }
     Ok(match landing {
         Landing::Landed { .. } => Placed::Decided(landed(merged)),
-        Landing::Moved { paths, .. } => {
+        Landing::Moved { paths, backups } => {
+            if let Some(backups) = backups {
+                tracing::warn!(backups = %backups.display(), "older versions of files that were edited meanwhile are kept");
+            }
             Placed::Moved(blocked(merged, paths.iter().map(moved).collect()))
         }
         Landing::Blocked { conflicts } => Placed::Decided(blocked(merged, conflicts)),
@@ -182,15 +189,19 @@ fn as_branch(order: &LandOrder, name: &str, ready: Ready) -> Result<Integration,
     Ok(landed(ready.merged))
 }
 
-/// Finishes or takes back every landing that a dead launcher left under way;
+/// Finishes or takes back every landing that a dead launcher left under way
+/// in this working tree;
 /// the caller holds the landing lock, so none of them is alive.
 pub(super) fn finish_landings(site: &Site, repo: &Repository) -> Result<(), Error> {
-    let pending = integration::pending(repo.common_dir()).map_err(integrating)?;
-    if pending.is_empty() {
+    let pending = integration::pending_in(repo.common_dir(), repo.top()).map_err(integrating)?;
+    for (staging, error) in &pending.unreadable {
+        tracing::error!(staging = %staging.display(), %error, "whose landing this was cannot be read; it is left alone");
+    }
+    if pending.landings.is_empty() {
         return Ok(());
     }
     let root = Root::open(repo.top()).map_err(|error| Error::at(Stage::Cleanup, error))?;
-    for staging in pending {
+    for staging in pending.landings {
         match integration::recover(&staging, &root, &|header| {
             note_landed(site, &header.run, &header.agent)
         })
@@ -202,8 +213,8 @@ pub(super) fn finish_landings(site: &Site, repo: &Repository) -> Result<(), Erro
             Recovered::Forward { .. } => {
                 tracing::info!(staging = %staging.display(), "a landing was finished")
             }
-            Recovered::Back { .. } => {
-                tracing::info!(staging = %staging.display(), "a landing was taken back")
+            Recovered::Back { backups, .. } => {
+                tracing::info!(staging = %staging.display(), ?backups, "a landing was taken back")
             }
         }
     }

@@ -102,6 +102,12 @@ pub enum Error {
         /// Where.
         path: String,
     },
+    /// A ref that was to be made exists.
+    #[error("make the ref `{name}`: it exists; name another or delete it first")]
+    RefExists {
+        /// Which ref.
+        name: String,
+    },
     /// A ref is not where it was expected.
     #[error("move the ref `{name}`: it stands at {found} and not where it was expected")]
     RefMoved {
@@ -164,6 +170,7 @@ impl Error {
             | Self::Bare { .. }
             | Self::UnsafeOwner { .. }
             | Self::Format { .. }
+            | Self::RefExists { .. }
             | Self::Revision { .. } => true,
             Self::NotStarted { .. }
             | Self::Failed { .. }
@@ -216,6 +223,7 @@ impl Error {
             | Self::Revision { .. }
             | Self::Malformed { .. }
             | Self::Contradiction { .. }
+            | Self::RefExists { .. }
             | Self::RefMoved { .. }
             | Self::ForeignRegistration { .. }
             | Self::MergeCommit { .. }

@@ -11,7 +11,7 @@ impl Repository {
     /// Makes a ref that must not exist yet.
     ///
     /// # Errors
-    /// It exists, or git could not write it.
+    /// [`Error::RefExists`], or git could not write it.
     pub fn create_ref(&self, name: &str, oid: &ObjectId) -> Result<(), Error> {
         self.update(&[name], format!("create {name}\0{oid}\0"))
     }
@@ -104,7 +104,12 @@ impl Repository {
                 .split_once(&format!(" {name}\0"))
                 .and_then(|(_, rest)| rest.split('\0').nth(usize::from(lines.starts_with('u'))));
             let creating = lines.starts_with('c');
-            if (creating && found.is_some()) || (!creating && expected != Some(value)) {
+            if creating && found.is_some() {
+                return Err(Error::RefExists {
+                    name: (*name).to_owned(),
+                });
+            }
+            if !creating && expected != Some(value) {
                 return Err(Error::RefMoved {
                     name: (*name).to_owned(),
                     found: value.to_owned(),

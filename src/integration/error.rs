@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::ObjectError;
-use crate::model::{ObjectId, PathError};
+use crate::model::{ObjectId, PathError, PathText};
 use crate::{git, store};
 
 /// A result could not be integrated.
@@ -46,14 +46,6 @@ pub enum Error {
     NewObject {
         /// Why not.
         source: ObjectError,
-    },
-    /// A file scope is not a glob.
-    #[error("read the file scope `{glob}`")]
-    Glob {
-        /// What was given.
-        glob: String,
-        /// What is wrong with it.
-        source: globset::Error,
     },
     /// A file of the parent's tree or of the staging directory.
     #[error("land in {}", tree.display())]
@@ -99,6 +91,21 @@ pub enum Error {
         staging: PathBuf,
         /// What is wrong.
         source: PathError,
+    },
+    /// A landing was begun in another working tree of the repository.
+    #[error(
+        "land in {}: the landing in {} was begun in {}, and only there it can be finished or taken back",
+        tree.display(),
+        staging.display(),
+        made_in.text()
+    )]
+    OtherTree {
+        /// The tree that was given.
+        tree: PathBuf,
+        /// The landing's staging directory.
+        staging: PathBuf,
+        /// The tree that its header names.
+        made_in: PathText,
     },
     /// The lock could not be used.
     #[error("wait for the landing lock")]

@@ -11,7 +11,8 @@ use super::classify::{self, Group, Renames};
 use super::objects::{differences, entry, is_binary, object_error, read};
 use super::settle::Settling;
 use super::verify::{self, Deltas};
-use super::{Difference, Error, ObjectStore, Scope, hunks, scope};
+use super::{Difference, Error, ObjectStore, hunks, scope};
+use crate::config::Scope;
 use crate::git::{Favour, MergeSpace, Stage, Style, TreeMerge, Trees};
 use crate::model::{
     Conflict, ConflictKind, HeldFor, ObjectId, OnConflict, PathText, RepoPath, Warning, WarningKind,
@@ -26,6 +27,16 @@ pub enum Doubt {
     Hold,
 }
 
+/// Who wants a result to land.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authority {
+    /// The launcher, by itself: the limits of the agent hold.
+    Launcher,
+    /// A person who has looked at the result: its scope, the launcher's own
+    /// settings and mass deletion are theirs to decide. Conflicts still hold.
+    Person,
+}
+
 /// One result that wants into the parent's tree.
 #[derive(Debug, Clone, Copy)]
 pub struct Proposal<'a> {
@@ -37,6 +48,8 @@ pub struct Proposal<'a> {
     pub theirs_tree: &'a ObjectId,
     /// What it may change.
     pub scope: &'a Scope,
+    /// By whose decision it lands.
+    pub authority: Authority,
     /// What a conflict means.
     pub on_conflict: OnConflict,
     /// What a doubtful merge means.
@@ -59,6 +72,7 @@ impl<'a> Proposal<'a> {
             ours_tree,
             theirs_tree: before,
             scope,
+            authority: Authority::Launcher,
             on_conflict: OnConflict::Hold,
             doubt: Doubt::Hold,
         }
@@ -146,12 +160,17 @@ pub fn merge(
     if settled == Settled::Held {
         held_for.insert(HeldFor::Conflict);
     }
-    let beyond = out_of_scope(proposal, &changed, &deltas);
-    if !beyond.is_empty() {
-        held_for.insert(HeldFor::Scope);
+    match proposal.authority {
+        Authority::Launcher => {
+            let beyond = out_of_scope(proposal, &changed, &deltas);
+            if !beyond.is_empty() {
+                held_for.insert(HeldFor::Scope);
+            }
+            conflicts.extend(beyond);
+            held_for.extend(held_by_delta(objects, proposal, &changed)?);
+        }
+        Authority::Person => {}
     }
-    conflicts.extend(beyond);
-    held_for.extend(held_by_delta(objects, proposal, &changed)?);
     let warnings = warnings(objects, &merge, &groups, &deltas)?;
     let doubtful = warnings
         .iter()

@@ -34,9 +34,11 @@ mod verify;
 mod tests;
 
 pub use error::Error;
-pub use landing::{Header, LandRequest, Landing, Recovered, land, pending, recover, staging_dir};
+pub use landing::{
+    Header, LandRequest, Landing, Pending, Recovered, kept_backups, land, pending, pending_in,
+    recover, staging_dir, working_tree,
+};
 pub use lock::lock;
-pub use merge::{Doubt, Merged, Proposal, Settled, merge};
+pub use merge::{Authority, Doubt, Merged, Proposal, Settled, merge};
 pub use objects::{Difference, Edit, Entry, ObjectError, ObjectStore};
 pub use render::{render_conflict, render_diff};
-pub use scope::Scope;

@@ -1,73 +1,14 @@
 //! Which paths a result may change.
 //!
-//! Owns the file scope and the questions about a whole delta that need no
-//! merge: outside the scope, the launcher's own settings, mass deletion.
+//! Owns the questions about a whole delta that need no merge: outside the scope, the launcher's own settings, mass deletion.
 //! Decides on data and touches nothing; the capture has already measured what
 //! changed.
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-
-use super::{Difference, Error};
-use crate::model::RepoPath;
+use super::Difference;
+use crate::config::Scope;
 
 /// More deletions than this, and more than half of all files, are held.
 const MANY_DELETED: usize = 20;
-
-/// The paths that an agent may change.
-#[derive(Debug, Clone)]
-pub struct Scope(Vec<GlobSet>);
-
-impl Scope {
-    /// Reads globs relative to the repository: `*` and `?` stay within one
-    /// name, `**` crosses directories, `docs/` means everything beneath it.
-    /// No glob at all allows nothing.
-    ///
-    /// # Errors
-    /// A glob cannot be read; it is named.
-    pub fn new<S: AsRef<str>>(globs: impl IntoIterator<Item = S>) -> Result<Self, Error> {
-        let bad = |glob: &str| {
-            let glob = glob.to_owned();
-            move |source| Error::Glob { glob, source }
-        };
-        let mut set = GlobSetBuilder::new();
-        for glob in globs {
-            let glob = glob.as_ref();
-            let whole = match glob.strip_suffix('/') {
-                Some(directory) => format!("{directory}/**"),
-                None => glob.to_owned(),
-            };
-            let read = GlobBuilder::new(&whole)
-                .literal_separator(true)
-                .backslash_escape(true)
-                .build()
-                .map_err(bad(glob))?;
-            set.add(read);
-        }
-        let set = set.build().map_err(bad("all of them together"))?;
-        Ok(Self(vec![set]))
-    }
-
-    /// The scope that holds what both hold.
-    #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
-        self.0.extend(other.0);
-        self
-    }
-
-    /// The scope that holds every path.
-    ///
-    /// # Errors
-    /// Never in practice: the one glob is fixed.
-    pub fn everything() -> Result<Self, Error> {
-        Self::new(["**"])
-    }
-
-    /// Whether the path lies in the scope.
-    #[must_use]
-    pub fn holds(&self, path: &RepoPath) -> bool {
-        self.0.iter().all(|set| set.is_match(path.as_path()))
-    }
-}
 
 /// The changed paths that lie outside the scope.
 pub(super) fn outside<'a>(
@@ -106,26 +47,6 @@ pub(super) fn is_mass_deletion(deleted: usize, files: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn holds(globs: &[&str], path: &[u8]) -> bool {
-        let path = RepoPath::from_bytes(path).expect("because it is a plain path");
-        Scope::new(globs)
-            .expect("because the globs are right")
-            .holds(&path)
-    }
-
-    #[test]
-    fn globs_mean_what_they_say() {
-        assert!(holds(&["**"], b"a/b/.c"));
-        assert!(holds(&["**"], b"caf\xe9\n"));
-        assert!(holds(&["docs/**"], b"docs/a/b.md"));
-        assert!(holds(&["docs/"], b"docs/a/b.md"));
-        assert!(!holds(&["docs/**"], b"docsx/a"));
-        assert!(!holds(&["docs/*"], b"docs/a/b"));
-        assert!(holds(&["*.md", "src/*.rs"], b"src/x.rs"));
-        assert!(!holds(&[], b"a"));
-        assert!(Scope::new(["a{"]).is_err());
-    }
 
     #[test]
     fn mass_deletion_needs_both_many_and_most() {

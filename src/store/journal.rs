@@ -6,7 +6,7 @@
 //! business. The clean-up and landing write intent here before each effect.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::marker::PhantomData;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -117,6 +117,38 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     scan(path).map(|(entries, _)| entries)
 }
 
+/// Reads the first entry of a journal, whatever follows it; `None` when it
+/// has none yet.
+///
+/// # Errors
+/// It cannot be read, or its first line is damaged or has another form than
+/// `T`.
+pub fn read_first<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let mut lines = BufReader::new(file);
+    let mut line = Vec::new();
+    lines
+        .read_until(b'\n', &mut line)
+        .map_err(Error::io("read", path))?;
+    let Some(json) = payload(&line) else {
+        let rest = lines.fill_buf().map_err(Error::io("read", path))?;
+        return if rest.is_empty() {
+            Ok(None)
+        } else {
+            Err(Error::Damaged {
+                path: path.to_owned(),
+                line: 1,
+            })
+        };
+    };
+    let entry = serde_json::from_slice(json).map_err(|source| Error::Foreign {
+        path: path.to_owned(),
+        line: 1,
+        source,
+    })?;
+    Ok(Some(entry))
+}
+
 /// The entries, and how many bytes of the file they fill.
 fn scan<T: DeserializeOwned>(path: &Path) -> Result<(Vec<T>, u64), Error> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
@@ -177,6 +209,31 @@ mod tests {
                 .expect("because it is ours");
         }
         entries
+    }
+
+    #[test]
+    fn the_first_entry_is_read_whatever_follows_it() {
+        let dir = tempfile::tempdir().expect("because /tmp is writable");
+        let path = dir.path().join("journal");
+        let entries = three(&path);
+        let whole = std::fs::read(&path).expect("because it was just written");
+        let first = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).expect("because it is ours");
+            read_first::<String>(&path)
+        };
+        let mut damaged = whole.clone();
+        damaged[40] ^= 1;
+        for bytes in [&whole, &damaged] {
+            let found = first(bytes).expect("because its first line is whole");
+            assert_eq!(found.as_ref(), entries.first());
+        }
+        assert!(matches!(first(b""), Ok(None)));
+        assert!(matches!(first(&whole[..10]), Ok(None)));
+        damaged[3] ^= 1;
+        assert!(matches!(
+            first(&damaged),
+            Err(Error::Damaged { line: 1, .. })
+        ));
     }
 
     #[test]

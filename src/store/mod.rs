@@ -26,7 +26,7 @@ mod replace;
 mod root;
 
 pub use error::Error;
-pub use journal::{Journal, Sync, read as read_journal};
+pub use journal::{Journal, Sync, read as read_journal, read_first};
 pub use layout::StateDir;
 pub use lease::{Lease, Lock};
 pub use measure::{Measure, measure};

@@ -210,7 +210,10 @@ fn read(objects: &Objects, tree: &Path, found: Found) -> Result<Read, Error> {
     } else {
         let oid = match open(&path) {
             Ok(mut open) => Some(objects.write_blob_from(&mut open, &path)?),
-            Err(_) => None,
+            // Anything else is the machine's trouble and may pass: the file
+            // must not be missing from the result because of it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(error) => return Err(file("open", &path)(error)),
         };
         (oid, false)
     };
@@ -297,5 +300,34 @@ fn give_back(path: &Path) {
         let mode = metadata.permissions().mode() & 0o777 | 0o700;
         // If it fails, the move says why.
         drop(fs::set_permissions(path, fs::Permissions::from_mode(mode)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_the_machine_cannot_open_fails_the_capture() {
+        let dir = tempfile::tempdir().expect("because /tmp is writable");
+        git2::Repository::init(dir.path()).expect("because it is ours");
+        let git = crate::git::Git::require().expect("because the tests need git");
+        let repo = crate::git::Repository::discover(&git, dir.path()).expect("because it is one");
+        let objects = repo.objects().expect("because it was just made");
+        let look = |name: &str| {
+            let path = RepoPath::from_bytes(name.as_bytes()).expect("because it is plain");
+            let mode = TreeMode::File;
+            read(&objects, dir.path(), Found { path, mode })
+        };
+        // No such device, no such file, too many links: none is about permission.
+        let _socket = UnixListener::bind(dir.path().join("socket")).expect("because it is new");
+        std::os::unix::fs::symlink("x", dir.path().join("link")).expect("because it is new");
+        for name in ["socket", "gone", "link"] {
+            assert!(matches!(look(name), Err(Error::File { .. })), "{name}");
+        }
+        fs::write(dir.path().join("plain"), "x").expect("because it is new");
+        assert!(look("plain").is_ok_and(|read| read.oid.is_some()));
     }
 }

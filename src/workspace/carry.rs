@@ -1,7 +1,8 @@
 //! Ignored files that the agent needs.
 //!
 //! Owns which of the parent's ignored files come along, by the globs of the
-//! request and the repository's `.worktreeinclude`, and copying them: by
+//! request and the repository's `.worktreeinclude` (whose lines are those of an
+//! ignore file), and copying them: by
 //! shared blocks where the file system can, else by bytes, never by a hard
 //! link, links as links. A file that is not ignored is never carried: it is
 //! in the snapshot already, or git does not know of it.
@@ -11,7 +12,6 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, symlink};
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobMatcher};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
 
 use super::beneath::{Beneath, link_text};
@@ -19,12 +19,13 @@ use super::error::file;
 use super::identity::{Identities, Identity};
 use super::look::warning;
 use super::{Error, Order};
+use crate::config::Scope;
 use crate::model::{PathText, RepoPath, Warning, WarningKind};
 
 /// One line: does it take in or leave out, and what.
 struct Rule {
     takes: bool,
-    globs: Vec<GlobMatcher>,
+    paths: Scope,
 }
 
 /// Copies what the rules take in and notes each file's identity.
@@ -59,7 +60,7 @@ pub(super) fn carry(
             warnings.push(Warning { path, kind });
             continue;
         };
-        let last = rules.iter().rev().find(|rule| rule.matches(path.as_path()));
+        let last = rules.iter().rev().find(|rule| rule.paths.holds(&path));
         if last.is_some_and(|rule| rule.takes) {
             match copy(&beneath, &path, tree)? {
                 Some(copied) => identities.add_carried(path, Identity::of(&copied)),
@@ -71,11 +72,16 @@ pub(super) fn carry(
 }
 
 impl Rule {
-    fn matches(&self, path: &Path) -> bool {
-        self.globs.iter().any(|glob| glob.is_match(path))
+    /// Reads a glob as every option does.
+    fn glob(glob: &str) -> Result<Self, Error> {
+        let paths = Scope::parse("carry", [glob]).map_err(|source| Error::Pattern {
+            pattern: glob.to_owned(),
+            source,
+        })?;
+        Ok(Self { takes: true, paths })
     }
 
-    /// Reads a pattern as an ignore file would.
+    /// Reads a pattern as an ignore file would, and says it in globs.
     fn parse(line: &str) -> Result<Self, Error> {
         let (takes, pattern) = match line.strip_prefix('!') {
             Some(rest) => (false, rest),
@@ -85,21 +91,14 @@ impl Rule {
         let anchored = name.contains('/');
         let name = name.trim_start_matches('/');
         let start = if anchored { "" } else { "**/" };
-        let mut globs = Vec::new();
         // The thing itself unless only a directory is meant, and what it holds.
         let itself = (!pattern.ends_with('/')).then(|| format!("{start}{name}"));
-        for text in itself.into_iter().chain([format!("{start}{name}/**")]) {
-            let glob = GlobBuilder::new(&text)
-                .literal_separator(true)
-                .backslash_escape(true)
-                .build()
-                .map_err(|source| Error::Pattern {
-                    pattern: line.to_owned(),
-                    source,
-                })?;
-            globs.push(glob.compile_matcher());
-        }
-        Ok(Self { takes, globs })
+        let globs = itself.into_iter().chain([format!("{start}{name}/")]);
+        let paths = Scope::parse(".worktreeinclude", globs).map_err(|source| Error::Pattern {
+            pattern: line.to_owned(),
+            source,
+        })?;
+        Ok(Self { takes, paths })
     }
 }
 
@@ -114,10 +113,8 @@ fn rules(order: &Order<'_>) -> Result<Vec<Rule>, Error> {
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines
-        .chain(order.carry.iter().map(String::as_str))
-        .map(Rule::parse)
-        .collect()
+    let asked = order.carry.iter().map(|glob| Rule::glob(glob));
+    lines.map(Rule::parse).chain(asked).collect()
 }
 
 /// Copies one file or link; `None` when it is neither, or has gone.
@@ -169,10 +166,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn globs_read_as_in_every_option() {
+        let takes = |glob: &str, path: &str| {
+            let path = RepoPath::from_bytes(path.as_bytes()).expect("because it is plain");
+            let rule = Rule::glob(glob).expect("because it is a glob");
+            rule.paths.holds(&path)
+        };
+        assert!(takes(".env", ".env") && !takes(".env", "sub/.env"));
+        assert!(takes("**/.env", "sub/.env"));
+        assert!(takes("target/", "target/debug/x") && !takes("target/", "sub/target/x"));
+        assert!(Rule::glob("../x").is_err());
+    }
+
+    #[test]
     fn patterns_read_as_in_an_ignore_file() {
         let takes = |pattern: &str, path: &str| {
             let rule = Rule::parse(pattern).expect("because it is a glob");
-            rule.matches(Path::new(path))
+            let path = RepoPath::from_bytes(path.as_bytes()).expect("because it is plain");
+            rule.paths.holds(&path)
         };
         for (pattern, path) in [
             (".env", ".env"),

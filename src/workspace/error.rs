@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::git;
+use crate::{config, git};
 
 /// A workspace could not be made, captured or removed.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub enum Error {
         /// The pattern.
         pattern: String,
         /// Why.
-        source: globset::Error,
+        source: config::ValueError,
     },
 }
 

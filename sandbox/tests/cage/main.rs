@@ -6,7 +6,11 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-mod containment;
+mod degraded;
 mod failures;
+mod files;
 mod lifetime;
+mod network;
+mod privilege;
 mod setting;
+mod view;

@@ -7,7 +7,7 @@ use super::super::{
     assemble,
 };
 use super::{plan_file, roles_file, surroundings};
-use crate::model::{Brief, ExitCode, Gate, Integrate, NetworkAccess};
+use crate::model::{Approve, Brief, ExitCode, Gate, Integrate, NetworkAccess};
 
 type Pairs<'a> = &'a [(Setting, &'a str)];
 

@@ -255,7 +255,9 @@ fn refs_move_only_from_where_they_are_believed_to_be() {
         assert_eq!(commit("two"), two);
         repo.create_ref(name, &one).expect("because it is new");
         let moved = |result| matches!(result, Err(Error::RefMoved { .. }));
-        assert!(moved(repo.create_ref(name, &two)));
+        let exists = repo.create_ref(name, &two);
+        assert!(matches!(&exists, Err(Error::RefExists { name: found }) if found == name));
+        assert!(exists.is_err_and(|error| error.is_usage()));
         assert!(moved(repo.move_ref(name, &two, &three)));
         repo.move_ref(name, &one, &two)
             .expect("because it stands there");

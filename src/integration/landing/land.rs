@@ -2,7 +2,8 @@
 //!
 //! Owns the order of its parts and what follows when one fails: before the
 //! mark of commitment, staging is removed and nothing was touched; after it,
-//! every step is put back. The journal is removed before the slots, because a
+//! every step is put back; once it was told that all is in place, nothing is.
+//! The journal is removed before the slots, because a
 //! slot that is gone would read as a step that is done.
 
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::lines::{Act, Header, Line, Step};
 use super::plan::{Plan, above, plan};
 use super::preflight::{Obstacles, Preflight};
+use super::recover::belongs;
 use super::stage;
 use super::steps::{Back, Forward, Writer};
 use super::watch::{Point, Unwatched, Watch, tell};
@@ -21,6 +23,9 @@ use crate::store::{self, Journal, Root, Stat, Sync};
 
 /// From this many directories on, one sync of the whole file system is cheaper.
 const MANY: usize = 32;
+
+/// The journal's name in the staging directory.
+pub(super) const JOURNAL: &str = "journal";
 
 /// What lands where.
 pub struct LandRequest<'a> {
@@ -85,6 +90,7 @@ pub(in crate::integration) fn land_watched(
     watch: &dyn Watch,
 ) -> Result<Landing, Error> {
     let header = request.header;
+    belongs(header, request.root, request.staging)?;
     let delta = differences(objects, &header.ours, &header.merged)?;
     let plan = plan(objects, request.root, &delta)?;
     if plan.steps.is_empty() {
@@ -227,15 +233,11 @@ impl Site<'_> {
         steps: &[(Step, RepoPath)],
         landed: &dyn Fn(),
     ) -> Result<Option<Moved>, Error> {
-        let written = self.write_forward(staging, steps).and_then(|moved| {
-            if moved.is_empty() {
+        let (why, moved) = match self.write_forward(staging, steps) {
+            Ok(moved) if moved.is_empty() => {
                 landed();
-                self.close(staging)?;
+                return self.end(staging).map(|()| None);
             }
-            Ok(moved)
-        });
-        let (why, moved) = match written {
-            Ok(moved) if moved.is_empty() => return Ok(None),
             Ok(moved) => (None, moved),
             Err(error) if error.is_death() => return Err(error),
             Err(error) => (Some(error), Vec::new()),
@@ -250,6 +252,18 @@ impl Site<'_> {
                 let paths: BTreeSet<_> = moved.into_iter().chain(kept).collect();
                 Ok(Some((paths.into_iter().collect(), backups)))
             }
+        }
+    }
+
+    /// Ends a landing that was told: what was told is never taken back.
+    ///
+    /// A journal that cannot be removed stands for recovery, which finds every
+    /// step done and tells it again.
+    fn end(&self, staging: &Root) -> Result<(), Error> {
+        let closed = tell(self.watch, Point::Told).and_then(|()| self.close(staging));
+        match closed {
+            Err(error) if error.is_death() => Err(error),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 
@@ -346,7 +360,7 @@ impl Site<'_> {
     /// What cannot be removed after that is no failure of the landing; the
     /// next recovery removes it.
     pub(super) fn close(&self, staging: &Root) -> Result<(), Error> {
-        let journal = RepoPath::from_bytes(b"journal").expect("because it is a plain name");
+        let journal = RepoPath::from_bytes(JOURNAL.as_bytes()).expect("because it is a plain name");
         let place = self.land(staging.make_place(&journal))?;
         self.land(place.remove_file())?;
         match self.clear(staging) {
@@ -393,7 +407,7 @@ impl Site<'_> {
     }
 
     pub(super) fn journal(&self) -> PathBuf {
-        self.staging.join("journal")
+        self.staging.join(JOURNAL)
     }
 
     pub(super) fn land<T>(&self, result: Result<T, store::Error>) -> Result<T, Error> {

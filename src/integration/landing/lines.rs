@@ -4,6 +4,9 @@
 //! identity, and the marks. A journal without the mark of commitment means
 //! that no file was touched; one that is gone means that all is over.
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
@@ -16,10 +19,29 @@ pub struct Header {
     pub run: RunId,
     /// The agent.
     pub agent: AgentId,
+    /// The absolute path of the working tree it lands in; see [`working_tree`].
+    ///
+    /// The journal lies in the git directory that linked working trees share,
+    /// so only this says in which of them the steps may be done.
+    pub top: PathText,
     /// The parent's tree before.
     pub ours: ObjectId,
     /// The parent's tree after.
     pub merged: ObjectId,
+}
+
+/// How a [`Header`] names a working tree.
+#[must_use]
+pub fn working_tree(top: &Path) -> PathText {
+    PathText::from_raw(top.as_os_str().as_bytes())
+}
+
+/// The first line alone; one that is anything else has another form.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum First {
+    /// What it must be.
+    Header(Header),
 }
 
 /// One line.

@@ -31,8 +31,8 @@ mod steps;
 mod watch;
 
 pub use land::{LandRequest, Landing, land};
-pub use lines::Header;
-pub use recover::{Recovered, pending, recover, staging_dir};
+pub use lines::{Header, working_tree};
+pub use recover::{Pending, Recovered, kept_backups, pending, pending_in, recover, staging_dir};
 
 #[cfg(test)]
 pub(in crate::integration) use land::land_watched;

@@ -26,6 +26,8 @@ pub(in crate::integration) enum Point {
     Written,
     /// The names are on the disk.
     Synced,
+    /// The caller was told, and the journal still stands.
+    Told,
     /// Before this step is put back.
     Back(u32),
     /// The journal is removed.

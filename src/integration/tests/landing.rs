@@ -338,6 +338,7 @@ fn another_file_system_is_refused_before_anything_is_written() {
     let header = crate::integration::Header {
         run: crate::model::RunId::from_bits(1),
         agent: crate::model::AgentId::from_bits(1),
+        top: crate::integration::working_tree(shared.path()),
         ours: scene.fixture.tree(&[]),
         merged: scene.fixture.tree(&[f("a", "1")]),
     };

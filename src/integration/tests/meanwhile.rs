@@ -4,8 +4,8 @@ use std::fs;
 
 use super::scene::{Scene, Watcher};
 use super::{f, path};
-use crate::integration::Landing;
 use crate::integration::landing::Point;
+use crate::integration::{Landing, kept_backups};
 
 /// Edits at one point of a landing of three files, and returns how it ended.
 fn edited_at(point: Point, edit: impl Fn(&Scene)) -> (Scene, Landing) {
@@ -86,6 +86,8 @@ fn an_edit_of_what_has_just_landed_survives_the_way_back() {
     );
     assert_eq!(fs::read(scene.at("c")).expect("because it is back"), b"c\n");
     let backups = backups.expect("because the older text of b is kept");
+    let kept = kept_backups(&scene.top().join(".git")).expect("because it can be listed");
+    assert_eq!(kept, std::slice::from_ref(&backups));
     assert_eq!(
         fs::read(backups.join("s1")).expect("because it is kept"),
         b"b\n"

@@ -3,9 +3,10 @@
 use std::str::FromStr;
 
 use super::{Fixture, Row, f, l, lines, path, x};
+use crate::config::Scope;
 use crate::git::{Configuration, Git, MergeSpace, ObjectFormat, Style, Trees};
 use crate::integration::{
-    Doubt, Error, ObjectStore, Proposal, Scope, Settled, merge, render_conflict, render_diff,
+    Authority, Doubt, Error, ObjectStore, Proposal, Settled, merge, render_conflict, render_diff,
 };
 use crate::model::{ConflictKind, HeldFor, ObjectId, OnConflict, WarningKind};
 
@@ -132,7 +133,7 @@ fn what_lies_outside_of_the_scope_is_held_by_path() {
     let fixture = Fixture::new();
     let base = fixture.tree(&[f("docs/a", "a\n"), f("src/b", "b\n")]);
     let theirs = fixture.tree(&[f("docs/a", "a2\n"), f("src/b", "b2\n")]);
-    let scope = Scope::new(["docs/**"]).expect("because the glob is right");
+    let scope = Scope::parse("paths", ["docs/**"]).expect("because the glob is right");
     let mut proposal = fixture.proposal([&base, &base, &theirs], OnConflict::Hold);
     proposal.scope = &scope;
     let merged = merge(&fixture.space, &fixture.store, &proposal).expect("because it merges");
@@ -163,6 +164,36 @@ fn settings_of_the_launcher_and_mass_deletion_wait_for_a_person() {
     let moved = fixture.edited(&gone, &rows("e"));
     let merged = fixture.merge([&base, &base, &moved], OnConflict::Hold);
     assert_eq!(merged.held_for, []);
+}
+
+#[test]
+fn a_person_decides_about_scope_settings_and_deletion_but_not_about_conflicts() {
+    let fixture = Fixture::new();
+    let rows: Vec<Row> = (0..30)
+        .map(|n| f(format!("d/f{n}"), format!("{n}\n")))
+        .collect();
+    let base = fixture.edited(&fixture.tree(&rows), &[f("k", "k\n")]);
+    let theirs = fixture.tree(&[f("k", "theirs\n"), f(".cofferdam/roles.toml", "x = 1\n")]);
+    let scope = Scope::parse("paths", ["docs/**"]).expect("because the glob is right");
+    let mut proposal = fixture.proposal([&base, &base, &theirs], OnConflict::Hold);
+    proposal.scope = &scope;
+    let merged = |proposal: &Proposal<'_>| {
+        merge(&fixture.space, &fixture.store, proposal).expect("because it merges")
+    };
+    let held = merged(&proposal).held_for;
+    assert_eq!(held, [HeldFor::Scope, HeldFor::Review, HeldFor::MassDelete]);
+    proposal.authority = Authority::Person;
+    let landing = merged(&proposal);
+    assert!(landing.may_land(), "{:?}", landing.held_for);
+    assert_eq!(
+        (landing.conflicts, landing.tree),
+        (Vec::new(), theirs.clone())
+    );
+    let ours = fixture.edited(&base, &[f("k", "ours\n")]);
+    proposal.ours_tree = &ours;
+    let held = merged(&proposal);
+    assert_eq!(held.held_for, [HeldFor::Conflict]);
+    assert_eq!(held.tree, ours);
 }
 
 #[test]

@@ -20,7 +20,8 @@ use std::str::FromStr;
 
 use tempfile::TempDir;
 
-use super::{Doubt, Edit, Entry, Merged, ObjectStore, Proposal, Scope};
+use super::{Authority, Doubt, Edit, Entry, Merged, ObjectStore, Proposal};
+use crate::config::Scope;
 use crate::git::{Git, MergeSpace, ObjectFormat};
 use crate::model::{ObjectId, OnConflict, RepoPath, TreeMode};
 use store::Store;
@@ -142,6 +143,7 @@ impl Fixture {
             ours_tree,
             theirs_tree,
             scope: &self.scope,
+            authority: Authority::Launcher,
             on_conflict,
             doubt: Doubt::Warn,
         }

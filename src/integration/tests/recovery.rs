@@ -1,12 +1,16 @@
 //! Landings that die, fail or run out of space at every step.
 
+use std::cell::Cell;
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use super::scene::{Picture, Scene, Watcher, picture};
 use super::{Row, f, l, path, x};
 use crate::integration::landing::{Fault, Point};
-use crate::integration::{Error, Landing, Recovered, pending};
+use crate::integration::{Error, Header, Landing, Recovered, pending, pending_in, recover};
 use crate::model::ObjectId;
+use crate::store::Root;
 
 /// Every kind of step at once.
 fn before() -> Vec<Row> {
@@ -129,17 +133,17 @@ fn failure_at_any_step_puts_everything_back() {
     let points = trees.points();
     for (number, point) in points.iter().enumerate() {
         let failed = trees.land(&Watcher::fault_at(number, || Fault::Fail));
-        // The journal is gone by then: it has landed, and only slots are left.
-        let is_over = *point == Point::Closed;
+        // It was told by then, and stays; only the journal or slots are left.
+        let is_over = matches!(point, Point::Told | Point::Closed);
         assert_eq!(failed.is_ok(), is_over, "{number}: {failed:?}");
         let expected = if is_over { &new } else { &old };
         assert_eq!(&trees.scene.picture(), expected, "{point:?}");
         if is_over {
             let rest = trees.scene.recover(&Watcher::idle());
-            assert_eq!(
-                rest.expect("because only slots are left"),
-                Recovered::Nothing
-            );
+            let rest = rest.expect("because nobody is in the way");
+            let has_journal = *point == Point::Told;
+            assert_eq!(matches!(rest, Recovered::Forward { .. }), has_journal);
+            assert_eq!(&trees.scene.picture(), &new, "{point:?}");
         }
         assert!(!trees.scene.staging().exists(), "{point:?}");
         trees.reset();
@@ -153,7 +157,7 @@ fn death_while_recovering_or_putting_back_is_recovered_from() {
     let points = trees.points();
     let committed = points.iter().position(|p| *p == Point::Committed);
     let committed = committed.expect("because every landing is");
-    for number in (committed..points.len() - 1).step_by(3) {
+    for number in (committed..points.len() - 2).step_by(3) {
         // A failure that starts the way back, and a death on that way.
         let mut count = 0;
         let watcher = Watcher::new(|point| {
@@ -275,4 +279,150 @@ fn a_full_disk_while_staging_touches_nothing() {
     assert!(matches!(failed, Err(Error::Land { .. })), "{failed:?}");
     assert_eq!(picture(&scene.top()), before);
     assert!(!scene.staging().exists());
+}
+
+#[test]
+fn a_landing_is_recovered_only_in_the_working_tree_it_was_begun_in() {
+    let trees = trees();
+    let scene = &trees.scene;
+    let other = scene.fixture.dir.path().join("other");
+    scene.git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+    let place = other.to_str().expect("because the temporary path is text");
+    scene.git(&["worktree", "add", "-q", "--detach", place]);
+    let common = scene.top().join(".git");
+    let here = |top: &Path| {
+        let found = pending_in(&common, top).expect("because it can be listed");
+        assert!(found.unreadable.is_empty(), "{:?}", found.unreadable);
+        found.landings
+    };
+    let points = trees.points();
+    let journalled = points.iter().position(|p| *p == Point::Journalled);
+    let first = journalled.expect("because every landing is journalled");
+    for (number, point) in points.iter().enumerate() {
+        let died = trees.land(&Watcher::fault_at(number, || Fault::Die));
+        assert!(matches!(died, Err(Error::Died)), "{point:?}");
+        // The same files in both: only the header can tell the trees apart.
+        copy_tree(&scene.top(), &other);
+        let untouched = (scene.picture(), picture(&other));
+        assert_eq!(
+            pending(&common).expect("because it can be listed").len(),
+            1,
+            "{point:?}"
+        );
+        let is_named = number >= first && *point != Point::Closed;
+        assert_eq!(here(&other).is_empty(), is_named, "{point:?}");
+        if is_named {
+            let root = Root::open(&other).expect("because it exists");
+            let never = |_: &Header| panic!("told of another tree's landing");
+            let refused = recover(&scene.staging(), &root, &never);
+            assert!(
+                matches!(refused, Err(Error::OtherTree { .. })),
+                "{point:?}: {refused:?}"
+            );
+            assert!(scene.staging().exists());
+        }
+        assert_eq!((scene.picture(), picture(&other)), untouched, "{point:?}");
+        assert_eq!(here(&scene.top()), [scene.staging()], "{point:?}");
+        let recovered = scene.recover(&Watcher::idle());
+        assert!(recovered.is_ok(), "{point:?}: {recovered:?}");
+        assert_eq!(picture(&other), untouched.1, "{point:?}");
+        trees.reset();
+    }
+    scene.git(&["worktree", "remove", "--force", place]);
+}
+
+/// Makes the files of one tree those of another, git's own aside.
+fn copy_tree(from: &Path, to: &Path) {
+    for entry in fs::read_dir(to).expect("because it exists") {
+        let at = entry.expect("because it was listed").path();
+        if at.ends_with(".git") {
+            continue;
+        }
+        let removed = if at.is_dir() && !at.is_symlink() {
+            fs::remove_dir_all(&at)
+        } else {
+            fs::remove_file(&at)
+        };
+        removed.expect("because it is ours");
+    }
+    for entry in fs::read_dir(from).expect("because it exists") {
+        let at = entry.expect("because it was listed").path();
+        if !at.ends_with(".git") {
+            let status = Command::new("cp").arg("-a").arg(&at).arg(to).status();
+            assert!(status.expect("because there is cp").success());
+        }
+    }
+}
+
+#[test]
+fn a_landing_whose_header_cannot_be_read_is_left_alone_and_named() {
+    let trees = trees();
+    let common = trees.scene.top().join(".git");
+    let died = trees.land(&Watcher::new(|point| match point {
+        Point::Renamed(2) => Err(Fault::Die),
+        _ => Ok(()),
+    }));
+    assert!(matches!(died, Err(Error::Died)));
+    let journal = trees.scene.staging().join("journal");
+    let whole = fs::read(&journal).expect("because it was written");
+    let second = whole.iter().position(|b| *b == b'\n').map(|at| at + 1);
+    let second = second.expect("because a header ends with a line");
+    let mut damaged = whole.clone();
+    damaged[20] ^= 1;
+    // A damaged header, and a journal that begins with a step.
+    for bytes in [&damaged, &whole[second..].to_vec()] {
+        fs::write(&journal, bytes).expect("because it is ours");
+        let found = pending_in(&common, &trees.scene.top()).expect("because it can be listed");
+        assert!(found.landings.is_empty(), "{:?}", found.landings);
+        assert_eq!(found.unreadable.len(), 1);
+        assert_eq!(found.unreadable[0].0, trees.scene.staging());
+        assert!(journal.exists());
+    }
+    // A damaged step leaves the header readable: the tree stays half done, and
+    // that must not be passed over.
+    let mut damaged = whole;
+    damaged[second + 20] ^= 1;
+    fs::write(&journal, damaged).expect("because it is ours");
+    let found = pending_in(&common, &trees.scene.top()).expect("because it can be listed");
+    assert_eq!(found.landings, [trees.scene.staging()]);
+    let recovered = trees.scene.recover(&Watcher::idle());
+    assert!(
+        matches!(recovered, Err(Error::Land { .. })),
+        "{recovered:?}"
+    );
+}
+
+#[test]
+fn what_was_told_is_never_taken_back() {
+    let (_, new) = pictures();
+    let trees = trees();
+    let told = Cell::new(0);
+    let landing = trees.scene.land_told(
+        &trees.ours,
+        &trees.merged,
+        &Watcher::new(|point| match point {
+            Point::Told => Err(Fault::Fail),
+            Point::Back(_) => panic!("taken back after it was told"),
+            _ => Ok(()),
+        }),
+        &|| told.set(told.get() + 1),
+    );
+    assert!(matches!(landing, Ok(Landing::Landed { .. })), "{landing:?}");
+    assert_eq!((told.get(), trees.scene.picture()), (1, new.clone()));
+    // The journal stands, and recovery goes forward, as often as it takes.
+    let journal = trees.scene.staging().join("journal");
+    for fails in [true, false] {
+        assert!(journal.exists());
+        let recovered = trees.scene.recover(&Watcher::new(|point| match point {
+            Point::Told if fails => Err(Fault::Fail),
+            Point::Back(_) => panic!("taken back after it was told"),
+            _ => Ok(()),
+        }));
+        assert!(
+            matches!(recovered, Ok(Recovered::Forward { .. })),
+            "{recovered:?}"
+        );
+        assert_eq!(trees.scene.picture(), new);
+    }
+    assert!(!trees.scene.staging().exists());
 }

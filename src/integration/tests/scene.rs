@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Fixture, Row, git, path};
 use crate::integration::landing::{Fault, Point, Watch, land_watched, recover_watched};
-use crate::integration::{Error, Header, LandRequest, Landing, Recovered, staging_dir};
+use crate::integration::{
+    Error, Header, LandRequest, Landing, Recovered, staging_dir, working_tree,
+};
 use crate::model::{AgentId, ObjectId, RepoPath, RunId, TreeMode};
 use crate::store::Root;
 
@@ -80,9 +82,20 @@ impl Scene {
         merged: &ObjectId,
         watch: &Watcher<'_>,
     ) -> Result<Landing, Error> {
+        self.land_told(ours, merged, watch, &|| {})
+    }
+
+    pub(super) fn land_told(
+        &self,
+        ours: &ObjectId,
+        merged: &ObjectId,
+        watch: &Watcher<'_>,
+        landed: &dyn Fn(),
+    ) -> Result<Landing, Error> {
         let header = Header {
             run: RunId::from_bits(7),
             agent: AgentId::from_bits(8),
+            top: working_tree(&self.top()),
             ours: ours.clone(),
             merged: merged.clone(),
         };
@@ -99,7 +112,7 @@ impl Scene {
             staging: &self.staging(),
             header: &header,
             ignored: &ignored,
-            landed: &|| {},
+            landed,
         };
         land_watched(&self.fixture.store, &request, watch)
     }
