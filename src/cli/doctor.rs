@@ -22,6 +22,7 @@ struct Document {
     git: String,
     layers: Vec<LayerLine>,
     guarantees: Vec<GuaranteeLine>,
+    holes: Vec<String>,
     stale: Vec<String>,
     recovered: Vec<String>,
     left: Vec<LeftOver>,
@@ -47,27 +48,11 @@ struct GuaranteeLine {
 pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let executor = surroundings::executor()?;
     let found = executor.probe()?;
-    let layers: Vec<LayerLine> = Layer::ALL
-        .iter()
-        .map(|layer| layer_line(*layer, &found))
-        .collect();
-    let held = confinement::held(&found);
-    let guarantees: Vec<GuaranteeLine> = GUARANTEES
-        .iter()
-        .map(|name| {
-            let held_by = held.get(*name).cloned().unwrap_or_default();
-            GuaranteeLine {
-                guarantee: (*name).to_owned(),
-                status: if held_by.is_empty() {
-                    "not held"
-                } else {
-                    "held"
-                },
-                held_by,
-            }
-        })
-        .collect();
-    let stale = executor.stale()?;
+    let stale = if args.repair {
+        Vec::new()
+    } else {
+        executor.stale()?
+    };
     let recovered = if args.repair {
         executor.recover()?
     } else {
@@ -77,6 +62,10 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         .iter()
         .flat_map(|run| run.report.left.clone())
         .collect();
+    let layers: Vec<LayerLine> = Layer::ALL
+        .iter()
+        .map(|layer| layer_line(*layer, &found))
+        .collect();
     let weak = layers
         .iter()
         .any(|line| line.required && line.status == "absent");
@@ -85,18 +74,16 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         (true, true) => ExitCode::Isolation,
         (false, true) => ExitCode::Success,
     };
+    let whole = recovered.iter().filter(|run| run.report.complete);
     let document = Document {
         schema: "cofferdam.doctor/1",
         exit_code: code.number(),
         git: executor.git_version(),
         layers,
-        guarantees,
-        stale: stale
-            .iter()
-            .filter(|_| !args.repair)
-            .map(ToString::to_string)
-            .collect(),
-        recovered: recovered.iter().map(|run| run.run.to_string()).collect(),
+        guarantees: guarantees(&found),
+        holes: found.holes.clone(),
+        stale: stale.iter().map(ToString::to_string).collect(),
+        recovered: whole.map(|run| run.run.to_string()).collect(),
         left,
     };
     if args.json {
@@ -105,6 +92,24 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         tell(&document, &found);
     }
     Ok(code)
+}
+
+fn guarantees(found: &Enforcement) -> Vec<GuaranteeLine> {
+    let held = confinement::held(found);
+    let line = |name: &&str| {
+        let held_by = held.get(*name).cloned().unwrap_or_default();
+        let status = if held_by.is_empty() {
+            "not held"
+        } else {
+            "held"
+        };
+        GuaranteeLine {
+            guarantee: (*name).to_owned(),
+            status,
+            held_by,
+        }
+    };
+    GUARANTEES.iter().map(line).collect()
 }
 
 fn layer_line(layer: Layer, found: &Enforcement) -> LayerLine {
@@ -144,6 +149,9 @@ fn tell(document: &Document, found: &Enforcement) {
             format!(" by {}", line.held_by.join(", "))
         };
         print::out_line(&format!("{:<28} {}{by}", line.guarantee, line.status));
+    }
+    for hole in &document.holes {
+        print::out_line(&format!("not covered: {}", report::plain(hole)));
     }
     for run in &document.stale {
         print::out_line(&format!(

@@ -31,6 +31,10 @@ pub struct Host<'a> {
     pub home: &'a Path,
     /// The program's own executable.
     pub own_exe: &'a Path,
+    /// Where the launcher keeps runs, records and other agents' files.
+    pub state: &'a Path,
+    /// The directories at the top of the file system.
+    pub top_level: &'a [PathBuf],
     /// The launcher's environment.
     pub variables: &'a BTreeMap<OsString, OsString>,
     /// Looks at a path of the host.

@@ -14,8 +14,13 @@ use super::input::{Host, Input};
 use super::readable::SECRETS;
 use crate::model::{ViewAccess, ViewMode};
 
-/// Directories that are hidden besides the person's home directory.
-const HIDDEN: [&str; 7] = ["/home", "/root", "/run", "/var", "/srv", "/mnt", "/media"];
+/// Directories at the top of the file system that stay visible; every other
+/// one is hidden, because a read-only mount does not keep anybody from
+/// connecting to a socket or reading a pipe that lies there.
+const VISIBLE: [&str; 13] = [
+    "/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc",
+    "/sbin", "/sys", "/usr",
+];
 
 /// Directories for temporary files; each becomes the agent's own.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
@@ -87,7 +92,15 @@ fn bind(source: &Path, target: &Path, access: Access) -> Mount {
 
 /// What is hidden, outermost first; what lies in another is hidden with it.
 fn hidden(host: &Host<'_>) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = HIDDEN.map(PathBuf::from).into();
+    let temporary = |path: &Path| TEMPORARY.iter().any(|one| Path::new(one) == path);
+    let visible = |path: &Path| VISIBLE.iter().any(|one| Path::new(one) == path);
+    let tops = host
+        .top_level
+        .iter()
+        .filter(|path| !visible(path) && !temporary(path));
+    let mut all: Vec<PathBuf> = tops.cloned().collect();
+    // Other agents' copies and homes, wherever the person keeps them.
+    all.push(host.state.to_owned());
     // A home directory that is the root, or that a part of the system lies
     // in, cannot be hidden; nothing in it has a rule, so it stays unreadable.
     let usable = host.home.components().count() > 1 && !Path::new("/usr").starts_with(host.home);

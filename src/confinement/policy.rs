@@ -162,6 +162,10 @@ fn files(input: &Input<'_>, readable: Vec<FileRule>, mounted: &Mounted) -> Vec<F
     rules
 }
 
+/// The largest file that an agent may make where nothing else is said: what
+/// it writes is read and hashed when it has ended, holes included.
+const FILE_BYTES: u64 = 16 << 30;
+
 fn limits(input: &Input<'_>) -> Limits {
     let unset = match input.view.mode {
         ViewMode::Mounted => Some(PROCESSES),
@@ -170,7 +174,7 @@ fn limits(input: &Input<'_>) -> Limits {
     Limits {
         memory_bytes: input.limits.memory_bytes,
         processes: input.limits.processes.or(unset),
-        file_bytes: input.limits.disk_bytes,
+        file_bytes: input.limits.disk_bytes.or(Some(FILE_BYTES)),
         open_files: None,
         cpu_seconds: None,
     }

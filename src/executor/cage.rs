@@ -84,6 +84,7 @@ pub(super) fn policy(
         // Without a home there is nothing of the person's to show or to hide.
         None => PathBuf::from("/nonexistent"),
     };
+    let top_level = top_level();
     let input = Input {
         contract: inmate.contract,
         view: &view,
@@ -102,6 +103,8 @@ pub(super) fn policy(
         host: Host {
             home: &home,
             own_exe: &site.own_exe,
+            state: site.state.path(),
+            top_level: &top_level,
             variables: &site.variables,
             look: &look,
         },
@@ -136,6 +139,16 @@ fn port_of(agent: &AgentId) -> u16 {
     let digits = agent.as_str().rsplit('-').next().unwrap_or_default();
     let bits = u64::from_str_radix(digits, 16).unwrap_or_default();
     FIRST_PORT + u16::try_from(bits % PORTS).expect("because the number of ports fits")
+}
+
+/// The directories at the top of the file system, links left out: what they
+/// lead to is looked at by itself.
+fn top_level() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/").into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut found: Vec<PathBuf> = directories.map(|entry| entry.path()).collect();
+    found.sort();
+    found
 }
 
 fn look(path: &Path) -> Found {

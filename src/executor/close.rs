@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::error::Error;
 use super::pipeline::Halt;
 use super::run::{Run, Seat};
 use crate::model::{
@@ -47,6 +48,9 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
         integration: Integration::not_requested(),
         enforcement: BTreeMap::new(),
         enforcement_missing: BTreeMap::new(),
+        holes: Vec::new(),
+        paths: task.paths.clone(),
+        verify: task.verify.clone(),
         guarantees: BTreeMap::new(),
         denials: Vec::new(),
         denials_complete: false,
@@ -155,7 +159,7 @@ impl Run {
                     agent.reason = Some("cancelled before it started".to_owned());
                 }
                 Some(Halt::Failed(error)) => {
-                    self.note_fault(error.exit_code());
+                    self.note_fault(code_of_fault(agent, &error));
                     let text = match error.hint() {
                         Some(hint) => format!("{error}; {hint}"),
                         None => error.to_string(),
@@ -222,6 +226,19 @@ impl Run {
                 signal: ended.exit.signal,
             },
         );
+    }
+}
+
+/// What a step that could not be done makes the program end with.
+///
+/// The codes for "nothing was started" are true only where nothing was: once
+/// a command has run, what it left is what matters.
+fn code_of_fault(agent: &AgentRecord, error: &Error) -> ExitCode {
+    match error.exit_code() {
+        ExitCode::Usage | ExitCode::Isolation if agent.times.started_at.is_some() => {
+            ExitCode::Cleanup
+        }
+        code => code,
     }
 }
 

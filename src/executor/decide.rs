@@ -22,7 +22,7 @@ use crate::confinement::Waivers;
 use crate::git::{Registration, Repository};
 use crate::integration::Authority;
 use crate::model::{
-    AgentId, AgentRecord, Event, EventKind, ExitCode, IntegrationStatus, Land, LeftOver,
+    AgentId, AgentRecord, Event, EventKind, ExitCode, HeldFor, IntegrationStatus, Land, LeftOver,
     OnConflict, RunId, RunRecord,
 };
 
@@ -88,6 +88,7 @@ impl Executor {
         blocking(move || errand.abandon(&site, &repo)).await?;
         let integration = match landed? {
             Fared::Decided(integration) => integration,
+            Fared::Blocked(error) => return Err(error),
             Fared::Stopped(_) => {
                 let message = "land the result: it was cancelled; nothing of it has landed";
                 return Err(Error::at(
@@ -111,10 +112,6 @@ impl Executor {
     }
 
     /// Takes a place for a landing and makes its order.
-    #[expect(
-        clippy::type_complexity,
-        reason = "an order that cannot be made still leaves a place to give up"
-    )]
     fn prepare(
         &self,
         found: &FoundAgent,
@@ -169,12 +166,18 @@ impl Executor {
         else {
             return Err(nothing_to_apply(agent, "apply"));
         };
+        // The check that the run was given holds here too, unless it has said
+        // no already and the person lands the result all the same.
+        let refused = agent.integration.held_for.contains(&HeldFor::Verify);
+        let verify = how
+            .verify
+            .or_else(|| agent.verify.clone().filter(|_| !refused));
         Ok(LandOrder {
             site: self.site.clone(),
             repo: repo.clone(),
             errand: errand.clone(),
             machine: Machine {
-                enforcement: self.enforcement_for(how.verify.as_deref())?,
+                enforcement: self.enforcement_for(verify.as_deref())?,
                 waivers: Waivers::default(),
             },
             agent: agent.id.clone(),
@@ -194,7 +197,7 @@ impl Executor {
             on_conflict: how.on_conflict,
             land: how.land,
             branch: land::branch_name(&found.record.run, &agent.name, &agent.id),
-            verify: how.verify,
+            verify,
         })
     }
 

@@ -153,18 +153,33 @@ impl Fault {
 }
 
 const DISK_HINT: &str =
-    "free space or make the file system writable; nothing of the parent's was changed";
+    "free space, or make what is named readable and writable; nothing of the parent's was changed";
 
-/// A full or read-only disk anywhere in a chain of causes is exit 4, not 70.
+/// A disk that is full, read-only or closed to this user, anywhere in a chain
+/// of causes, is exit 4 and no fault of the program.
 fn is_disk(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
-        if error.downcast_ref::<io::Error>().is_some_and(git::is_disk) {
+        let closed = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        let by_kind = |error: &io::Error| git::is_disk(error) || closed(error);
+        if error.downcast_ref::<io::Error>().is_some_and(by_kind) {
+            return true;
+        }
+        // libgit2 hands out no error number, only what the C library calls it.
+        if let Some(git::Error::Object { source, .. }) = error.downcast_ref::<git::Error>()
+            && source.class() == git2::ErrorClass::Os
+            && source.message().contains("Permission denied")
+        {
             return true;
         }
         if let Some(git::Error::Failed { stderr, .. }) = error.downcast_ref::<git::Error>()
-            && (stderr.contains("No space left on device")
-                || stderr.contains("Read-only file system"))
+            && [
+                "No space left on device",
+                "Read-only file system",
+                "Permission denied",
+            ]
+            .iter()
+            .any(|part| stderr.contains(part))
         {
             return true;
         }

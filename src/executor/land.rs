@@ -5,6 +5,7 @@
 //! person changes a file between the look and the landing, everything is
 //! redone. Used by runs and by `apply` alike; there is no other way in.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,7 @@ use crate::git::{MergeSpace, ObjectFormat, Repository};
 use crate::integration::{self, Authority, Doubt, Merged, Proposal};
 use crate::model::{
     AgentId, Contract, Deadline, ExitCode, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
-    OnConflict, RunId,
+    OnConflict, RepoPath, RunId,
 };
 use crate::process::StopReason;
 use crate::workspace::{self, Capture};
@@ -187,6 +188,8 @@ enum Look {
 pub(super) struct Ready {
     /// The tree that it is to land in.
     pub(super) ours: ObjectId,
+    /// Files of it that a sparse checkout leaves off the disk.
+    pub(super) absent: BTreeSet<RepoPath>,
     /// The commit of that tree, where it lands as a commit.
     pub(super) head: Option<ObjectId>,
     pub(super) merged: Merged,
@@ -199,6 +202,8 @@ pub(super) enum Fared {
     Decided(Integration),
     /// The deadline or a cancellation came first; it is kept as it is.
     Stopped(StopReason),
+    /// The disk did not take it; nothing of it has landed.
+    Blocked(Error),
 }
 
 /// Merges, checks and lands one result.
@@ -215,6 +220,11 @@ pub(super) async fn land_result(order: LandOrder) -> Result<Fared, Error> {
         let (trying, passed) = (order.clone(), accepted.clone());
         let tried = blocking(move || try_to_land(&trying, passed.as_ref())).await?;
         let tried = match tried {
+            // The person's files cannot be written as they are: the result
+            // waits until they can.
+            Err(error) if error.exit_code() == ExitCode::Isolation => {
+                return Ok(Fared::Blocked(error));
+            }
             // Trees that no ref names yet vanish when the person prunes; the
             // next look writes them again.
             Err(error) if error.exit_code() == ExitCode::Internal && failed < ATTEMPTS => {
@@ -306,12 +316,14 @@ fn merge(order: &LandOrder) -> Result<Look, Error> {
         .repo
         .objects()
         .map_err(|error| Error::at(Stage::Integration, error))?;
+    let mut absent = BTreeSet::new();
     let (ours, head) = match &order.land {
         Land::Worktree => {
             let scratch = order.errand.scratch("ours")?;
-            let tree = workspace::current_tree(&order.repo, &scratch)
+            let now = workspace::current(&order.repo, &scratch)
                 .map_err(|error| Error::at(Stage::Integration, error))?;
-            (tree, None)
+            absent = now.absent;
+            (now.tree, None)
         }
         Land::Branch(_) | Land::Commit => {
             let head = order
@@ -351,7 +363,12 @@ fn merge(order: &LandOrder) -> Result<Look, Error> {
     };
     let merged = integration::merge(&space, &objects, &proposal).map_err(integrating)?;
     if merged.held_for.is_empty() {
-        return Ok(Look::Ready(Ready { ours, head, merged }));
+        return Ok(Look::Ready(Ready {
+            ours,
+            absent,
+            head,
+            merged,
+        }));
     }
     Ok(Look::Decided(Integration {
         status: IntegrationStatus::Held,

@@ -3,11 +3,13 @@
 //! Owns the calls of the one writer into a person's tree, and the commit on a
 //! branch. The caller holds the repository's landing lock.
 
+use std::collections::BTreeSet;
+
 use super::error::{Error, Fault, Stage};
 use super::land::{LandOrder, Ready};
 use super::site::Site;
 use crate::cleanup::Step;
-use crate::git::Repository;
+use crate::git::{Objects, Repository, TreeEdit};
 use crate::integration::{self, Header, LandRequest, Landing, Merged, Recovered};
 use crate::model::{
     AgentId, Conflict, ConflictKind, ExitCode, HeldFor, Integration, IntegrationStatus, Land,
@@ -29,7 +31,7 @@ fn integrating(error: integration::Error) -> Error {
 /// Puts a clean merge where it is to go.
 pub(super) fn place(order: &LandOrder, ready: Ready) -> Result<Placed, Error> {
     match &order.land {
-        Land::Worktree => into_worktree(order, &ready.ours, ready.merged),
+        Land::Worktree => into_worktree(order, ready),
         Land::Branch(name) => {
             let name = match name {
                 Some(name) => name.clone(),
@@ -47,13 +49,21 @@ pub(super) fn place(order: &LandOrder, ready: Ready) -> Result<Placed, Error> {
     }
 }
 
-fn into_worktree(order: &LandOrder, ours: &ObjectId, merged: Merged) -> Result<Placed, Error> {
-    if *ours == merged.tree {
+fn into_worktree(order: &LandOrder, ready: Ready) -> Result<Placed, Error> {
+    let Ready {
+        ours,
+        absent,
+        merged,
+        head: _,
+    } = ready;
+    if ours == merged.tree {
         return Ok(Placed::Decided(landed(merged)));
     }
     let objects = order
         .repo
         .objects()
+        .map_err(|error| Error::at(Stage::Integration, error))?;
+    let ours = &on_disk(&objects, (ours, &merged.tree), &absent)
         .map_err(|error| Error::at(Stage::Integration, error))?;
     let staging = integration::staging_dir(order.repo.common_dir(), &order.errand.id, &order.agent);
     let step = Step::Landing {
@@ -139,6 +149,24 @@ fn blocked(merged: Merged, conflicts: Vec<Conflict>) -> Integration {
         conflicts,
         warnings: merged.warnings,
     }
+}
+
+/// The parent's tree as it lies on disk: files that a sparse checkout leaves
+/// out are created where the merge changes them, and no others.
+fn on_disk(
+    objects: &Objects,
+    (ours, merged): (ObjectId, &ObjectId),
+    absent: &BTreeSet<RepoPath>,
+) -> Result<ObjectId, crate::git::Error> {
+    if absent.is_empty() {
+        return Ok(ours);
+    }
+    let changed = objects.differences(&ours, merged)?.into_iter();
+    let edits: Vec<TreeEdit> = changed
+        .filter(|one| absent.contains(&one.path))
+        .map(|one| TreeEdit::Remove { path: one.path })
+        .collect();
+    objects.edit_tree(&ours, &edits)
 }
 
 /// A path that changed between the look and the landing.

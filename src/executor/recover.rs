@@ -312,7 +312,16 @@ fn note_in_book(site: &Site, run: &RunId, found: &Salvaged) -> Result<(), String
     let amended = site.book().amend(run, &found.agent, |agent| {
         note_salvaged(agent, found, &kept_until)
     });
-    amended.map(drop).map_err(|error| error.to_string())
+    match amended {
+        Ok(_) => Ok(()),
+        // Without room for the record the ref is what names the work, and
+        // removing the workspace is what makes room.
+        Err(error) if error.exit_code() == ExitCode::Isolation && found.reference.is_some() => {
+            tracing::error!(%error, reference = ?found.reference, "the record could not be written; the work is under its ref");
+            Ok(())
+        }
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Puts work that was pinned into an agent's record.

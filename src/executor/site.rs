@@ -196,6 +196,16 @@ impl Executor {
         control: Control,
         listener: Arc<dyn Listener>,
     ) -> Result<RunRecord, Error> {
+        self.site
+            .state
+            .require_outside(repo.top())
+            .map_err(|error| {
+                Error::at(
+                    Stage::Opening,
+                    Fault::new(ExitCode::Usage, error)
+                        .hint("set COFFERDAM_STATE_DIR to a directory outside of the repository"),
+                )
+            })?;
         let site = self.site.clone();
         let around = repo.clone();
         blocking(move || recover::recover_dead(&site, Some(&around))).await??;

@@ -287,6 +287,7 @@ impl Run {
                 agent.enforcement_missing.insert(layer.to_string(), missing);
             }
             agent.guarantees = guarantees;
+            agent.holes.clone_from(&enforcement.holes);
         });
     }
 
@@ -374,6 +375,13 @@ impl Run {
                 self.enter(seat, AgentState::Integrating);
                 match land::land_result(LandOrder::of_run(self, seat, base, &capture)).await? {
                     Fared::Decided(integration) => integration,
+                    Fared::Blocked(error) => {
+                        self.amend(seat, |agent| agent.reason = Some(error.to_string()));
+                        Integration {
+                            held_for: vec![HeldFor::Conflict],
+                            ..Integration::plain(IntegrationStatus::Held)
+                        }
+                    }
                     Fared::Stopped(reason) => {
                         self.amend(seat, |agent| super::close::note_stopped(agent, reason));
                         Integration::not_requested()

@@ -137,6 +137,15 @@ pub struct AgentRecord {
     /// What each layer lacked, in words.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub enforcement_missing: BTreeMap<String, Vec<String>>,
+    /// What no layer of this run covers, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holes: Vec<String>,
+    /// The paths that the task claimed; none claims all that its role may write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// The check that the merged tree has to pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
     /// Which layers hold which guarantee.
     pub guarantees: BTreeMap<String, Vec<String>>,
     /// What was denied.

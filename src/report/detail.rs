@@ -68,6 +68,7 @@ fn asked(record: &RunRecord, agent: &AgentRecord) -> Vec<Row> {
     ];
     rows.extend(agent.reason.iter().map(|reason| ("reason", plain(reason))));
     rows.push(("command", plain(&agent.command.join(" "))));
+    rows.extend(agent.verify.iter().map(|check| ("check", plain(check))));
     rows.extend(agent.task.iter().map(|task| ("task", plain(task))));
     if let (Some(started), Some(running)) = (&agent.times.started_at, agent.times.running_ms) {
         let queued = agent.times.queued_ms.unwrap_or(0);
@@ -88,6 +89,9 @@ fn held(agent: &AgentRecord) -> Vec<Row> {
     )];
     if let Some(contract) = &agent.contract {
         rows.push(("may write", list_or_nothing(&contract.write)));
+        if !agent.paths.is_empty() {
+            rows.push(("claimed", agent.paths.join(", ")));
+        }
         rows.push(("may spawn", list_or_nothing(&contract.spawn)));
         rows.push(("network", kind_word(&contract.network)));
     }
@@ -104,6 +108,7 @@ fn held(agent: &AgentRecord) -> Vec<Row> {
             .unwrap_or_default();
         rows.push(("enforced", format!("{layer} {status}{}", plain(&missing))));
     }
+    rows.extend(agent.holes.iter().map(|hole| ("not covered", plain(hole))));
     rows
 }
 

@@ -46,7 +46,7 @@ pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::reopen;
 pub use mirror::Mirror;
-pub use snapshot::{FileTime, Snapshot, current_tree, snapshot};
+pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
 /// The backends, best first.
 pub const BACKENDS: &[BackendEntry] = &[BackendEntry {

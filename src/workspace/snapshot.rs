@@ -62,15 +62,36 @@ pub fn snapshot(repo: &Repository, base: &Base, scratch: &Path) -> Result<Snapsh
     }
 }
 
+/// The parent's tree as it stands now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Current {
+    /// What a merge is made with; files of a sparse checkout are part of it.
+    pub tree: ObjectId,
+    /// Those of them that are not on disk.
+    pub absent: BTreeSet<RepoPath>,
+}
+
 /// The parent's tree as it stands now, by the same look as [`snapshot`].
 ///
 /// # Errors
 /// As [`snapshot`].
-pub fn current_tree(repo: &Repository, scratch: &Path) -> Result<ObjectId, Error> {
+pub fn current(repo: &Repository, scratch: &Path) -> Result<Current, Error> {
     let look = Look::take(repo, scratch)?;
     let found = look.tree(repo);
     look.index.remove();
-    Ok(found?.tree)
+    let found = found?;
+    Ok(Current {
+        tree: found.tree,
+        absent: found.absent,
+    })
+}
+
+/// The tree of [`current`] alone.
+///
+/// # Errors
+/// As [`snapshot`].
+pub fn current_tree(repo: &Repository, scratch: &Path) -> Result<ObjectId, Error> {
+    Ok(current(repo, scratch)?.tree)
 }
 
 fn of_worktree(repo: &Repository, scratch: &Path) -> Result<Snapshot, Error> {

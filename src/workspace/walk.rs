@@ -20,6 +20,11 @@ use crate::model::{ObjectId, PathText, RepoPath, TreeMode, Warning, WarningKind}
 /// As many empty directories are told one by one.
 const EMPTY_DIRECTORIES: usize = 100;
 
+/// Longer paths cannot be reached by name beneath the state directory, nor
+/// by the person's git beneath the repository; the kernel's limit is 4096
+/// bytes for the whole of a path.
+const LONGEST: usize = 3500;
+
 /// An entry of the tree that the agent started from.
 pub(super) struct BaseEntry {
     pub(super) mode: TreeMode,
@@ -155,6 +160,9 @@ impl Walk {
         let Ok(plain) = RepoPath::from_bytes(&path) else {
             return self.set_aside(path, WarningKind::GitName);
         };
+        if path.len() > LONGEST && !self.base.contains_key(&plain) {
+            return self.set_aside(path, WarningKind::Unreadable);
+        }
         if let Some(entry) = self.base.get(&plain)
             && entry.mode == TreeMode::Gitlink
         {
@@ -186,7 +194,6 @@ impl Walk {
         }
     }
 
-    /// What stands in a submodule's place: nothing, or what cannot land.
     /// What stands in a submodule's place: nothing, or what cannot land.
     fn submodule(&mut self, path: Vec<u8>, at: &Path, metadata: &Metadata) {
         // Asked of the names alone; a directory that cannot be listed counts.

@@ -69,6 +69,11 @@ fn view(root: &str) -> View {
     }
 }
 
+/// The top of a usual file system, and a directory of the machine's own.
+const TOP_LEVEL: [&str; 9] = [
+    "/data", "/dev", "/etc", "/home", "/root", "/run", "/tmp", "/usr", "/var",
+];
+
 impl Machine {
     fn new() -> Self {
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect();
@@ -155,6 +160,8 @@ impl Machine {
             host: Host {
                 home: &self.home,
                 own_exe: &self.own_exe,
+                state: Path::new("/home/ann/.local/state/cofferdam"),
+                top_level: &TOP_LEVEL.map(PathBuf::from),
                 variables: &self.variables,
                 look: &look,
             },
