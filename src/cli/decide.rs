@@ -58,7 +58,7 @@ pub(super) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
                 .map_err(ConfigError::from)?;
         }
     }
-    let executor = surroundings::executor()?;
+    let executor = surroundings::recovered_executor()?;
     let found = executor.book().find_agent(&args.id)?;
     let how = ApplyOrder {
         on_conflict: how.on_conflict.unwrap_or(OnConflict::Hold),
@@ -72,7 +72,7 @@ pub(super) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
 /// Drops a result, after a word from the person.
 pub(super) fn discard(args: &DiscardArgs) -> Result<ExitCode, Failure> {
     surroundings::require_outside("drop a result")?;
-    let executor = surroundings::executor()?;
+    let executor = surroundings::recovered_executor()?;
     let found = executor.book().find_agent(&args.id)?;
     if !args.yes
         && !confirmed(&format!(

@@ -49,7 +49,7 @@ struct Ref {
 
 /// Lists what ran and what it left.
 pub(super) fn list(args: &LsArgs) -> Result<ExitCode, Failure> {
-    let executor = surroundings::executor()?;
+    let executor = surroundings::recovered_executor()?;
     let repo = surroundings::repository_if_any(&executor, args.repo.as_deref())?;
     let mut records = match &repo {
         Some(repo) => executor.book().records_of(repo)?,
@@ -142,7 +142,7 @@ fn refs(repo: &Repository) -> Result<Vec<Ref>, Failure> {
 
 /// Shows an agent, or every agent of a run.
 pub(super) fn show(args: &IdArgs) -> Result<ExitCode, Failure> {
-    let executor = surroundings::executor()?;
+    let executor = surroundings::recovered_executor()?;
     match find(&executor, &args.id)? {
         Found::Agent(found) if args.json => print::document(&of_agent(&found)),
         Found::Agent(found) => print::out(&report::agent_detail(&found.record, found.agent())),
@@ -208,7 +208,7 @@ fn of_agent(found: &FoundAgent) -> RunRecord {
 
 /// Shows what an agent changed, against what it started from.
 pub(super) fn diff(args: &IdArgs) -> Result<ExitCode, Failure> {
-    let executor = surroundings::executor()?;
+    let executor = surroundings::recovered_executor()?;
     let found = executor.book().find_agent(&args.id)?;
     let agent = found.agent();
     if args.json {
@@ -225,6 +225,12 @@ pub(super) fn diff(args: &IdArgs) -> Result<ExitCode, Failure> {
     let internal = |error: &dyn std::error::Error| {
         Failure::new(ExitCode::Internal, format!("failed to {error}"))
     };
+    if !print::is_terminal() {
+        // A program reads it: a patch that git applies, binaries and modes included.
+        let patch = repo.patch(base, tree).map_err(|error| internal(&error))?;
+        print::out_bytes(&patch);
+        return Ok(ExitCode::Success);
+    }
     let objects = repo.objects().map_err(|error| internal(&error))?;
     let base = objects.tree_of(base).map_err(|error| internal(&error))?;
     let text = integration::render_diff(&objects, &base, tree).map_err(|error| internal(&error))?;
@@ -266,7 +272,7 @@ struct History {
 
 /// Shows what happened, event by event.
 pub(super) fn log(args: &LogArgs) -> Result<ExitCode, Failure> {
-    let executor = surroundings::executor()?;
+    let executor = surroundings::recovered_executor()?;
     let mut events = audit::load_events(&executor.state().audit_path())
         .map_err(|error| Failure::new(ExitCode::Internal, format!("failed to {error}")))?;
     if let Some(id) = &args.id {

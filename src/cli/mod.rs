@@ -51,6 +51,11 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => failure.print(json),
     };
+    let code = if print::answer_was_lost() {
+        code.worst(ExitCode::Internal)
+    } else {
+        code
+    };
     print::settle();
     code
 }

@@ -4,8 +4,9 @@
 //! closed pipe) is no error: there is nobody left to tell. A reader of
 //! standard error that stalls stops nobody; see [`super::printer`].
 
-use std::io;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -18,9 +19,35 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The one writer of standard error; `None` where no thread is to be had.
 static ERRORS: LazyLock<Option<Printer>> = LazyLock::new(|| Printer::over(io::stderr()).ok());
 
+/// Whether something that was asked for could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
 /// Writes text to standard output.
 pub(super) fn out(text: &str) {
-    write(io::stdout().lock(), text.as_bytes());
+    out_bytes(text.as_bytes());
+}
+
+/// Writes bytes to standard output as they are.
+pub(super) fn out_bytes(bytes: &[u8]) {
+    let mut place = io::stdout().lock();
+    if let Err(error) = place.write_all(bytes).and_then(|()| place.flush())
+        && error.kind() != io::ErrorKind::BrokenPipe
+        && !LOST.swap(true, Ordering::SeqCst)
+    {
+        err_line(&format!(
+            "cofferdam: failed to write to standard output: {error}"
+        ));
+    }
+}
+
+/// Whether an answer was lost: the disk that it went to is full, say.
+pub(super) fn answer_was_lost() -> bool {
+    LOST.load(Ordering::SeqCst)
+}
+
+/// Whether a person looks at standard output.
+pub(super) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 /// Writes one line to standard output.

@@ -38,11 +38,22 @@ pub(super) enum Work {
     Plan(PathBuf),
 }
 
+/// How the run is shown, whichever layer said so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Faces {
+    /// Whether the answer is one JSON document.
+    pub(super) json: bool,
+    /// Where events go.
+    pub(super) events: Option<PathBuf>,
+    /// Whether only errors and the agents' own output are shown.
+    pub(super) quiet: bool,
+}
+
 /// Reads every layer and makes the request.
 ///
 /// The repository's directory is given by `top`: what a layer says of it was
 /// looked at before, when the repository was opened.
-pub(super) fn assemble(parts: Parts<'_>) -> Result<Assembled, ConfigError> {
+pub(super) fn assemble(parts: Parts<'_>) -> Result<(Assembled, Faces), ConfigError> {
     let plan: Option<Plan> = match &parts.work {
         Work::Plan(path) => Some(config::load_plan(&parts.cwd.join(path))?),
         Work::Command(_) => None,
@@ -63,21 +74,27 @@ pub(super) fn assemble(parts: Parts<'_>) -> Result<Assembled, ConfigError> {
         .as_deref()
         .map(|path| config::load_brief(&parts.cwd.join(path)))
         .transpose()?;
-    let asked = match (plan, parts.work) {
-        (Some(plan), _) => Asked::Plan(Box::new(plan)),
-        (None, Work::Command(command)) => Asked::Command { command, brief },
-        (None, Work::Plan(_)) => {
-            unreachable!("because a plan was loaded above or its error returned")
-        }
+    let command = match parts.work {
+        Work::Command(command) => command,
+        Work::Plan(_) => Vec::new(),
+    };
+    let asked = match plan {
+        Some(plan) => Asked::Plan(Box::new(plan)),
+        None => Asked::Command { command, brief },
     };
     let around = Surroundings {
         cwd: parts.cwd.to_owned(),
         now: SystemClock.now(),
         variables: parts.variables,
     };
+    let faces = Faces {
+        json: settings.json,
+        events: settings.events.clone(),
+        quiet: settings.quiet,
+    };
     let mut assembled = config::assemble(asked, &settings, &roles, &around)?;
     parts.top.clone_into(&mut assembled.request.repo);
-    Ok(assembled)
+    Ok((assembled, faces))
 }
 
 /// The options as a layer of settings.
@@ -128,8 +145,9 @@ pub(super) fn options(args: &RunArgs) -> Result<PartialSettings, Failure> {
     layer.roles.clone_from(&args.roles);
     layer.brief.clone_from(&args.brief);
     layer.events.clone_from(&args.events);
-    layer.json = Some(args.json);
-    layer.quiet = Some(args.quiet);
+    // Not given is not "no": a plan may say so.
+    layer.json = args.json.then_some(true);
+    layer.quiet = args.quiet.then_some(true);
     if args.stdin {
         layer.stdin = Some(StdinMode::Pass);
     }

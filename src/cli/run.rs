@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::args::RunArgs;
 use super::failure::Failure;
-use super::request::{self, Parts, Work};
+use super::request::{self, Faces, Parts, Work};
 use super::{print, signals, surroundings};
 use crate::executor::{Executor, Listener};
 use crate::git::Repository;
@@ -22,33 +22,54 @@ use crate::report;
 /// Runs what the arguments ask for.
 pub(super) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     surroundings::require_outside("start an agent")?;
-    if args.json && args.events.as_deref() == Some(Path::new("-")) {
-        return Err(Failure::usage(
-            "failed to write both `--json` and `--events -` to standard output",
-        )
-        .hint("give `--events` a file"));
-    }
     let executor = surroundings::executor()?;
-    let (repo, request) = request(&executor, &args)?;
-    let listener = Arc::new(Progress::new(&args)?);
+    let Asked {
+        repo,
+        request,
+        faces,
+    } = asked(&executor, &args)?;
+    let listener = Arc::new(Progress::new(&faces)?);
     let record = start(&executor, (repo, request), listener)?;
     let only_failed_to_start = nothing_started(&record);
-    if args.json && !only_failed_to_start {
+    if faces.json && !only_failed_to_start {
         print::document(&record);
     }
     let code = code_of(&record);
     if only_failed_to_start {
-        let reason = record.agents[0]
-            .reason
-            .clone()
-            .unwrap_or_else(|| "the agent could not be started".to_owned());
+        let reason = record.agents[0].reason.clone();
+        let reason = reason.unwrap_or_else(|| "the agent could not be started".to_owned());
         return Err(Failure::new(code, reason));
     }
-    if !args.quiet && !args.json && args.events.as_deref() != Some(Path::new("-")) {
+    if faces.quiet || faces.json {
+        tell_errors(&record, code);
+    } else if faces.events.as_deref() != Some(Path::new("-")) {
         print::settle();
         print::out(&report::summary(&record));
     }
     Ok(code)
+}
+
+/// Says on standard error why a run that shows nothing else did not succeed.
+fn tell_errors(record: &RunRecord, code: ExitCode) {
+    if code == ExitCode::Success {
+        return;
+    }
+    for agent in &record.agents {
+        if let Some(reason) = &agent.reason {
+            print::err_line(&format!(
+                "{}: {}",
+                report::plain(&agent.name),
+                report::plain(reason)
+            ));
+        }
+    }
+    for left in &record.cleanup.left {
+        print::err_line(&format!(
+            "left over: {}: {}",
+            report::plain(&left.what),
+            report::plain(&left.why)
+        ));
+    }
 }
 
 /// Carries a request out under the person's signals.
@@ -87,8 +108,15 @@ fn code_of(record: &RunRecord) -> ExitCode {
     }
 }
 
+/// What the arguments and every other layer ask for.
+struct Asked {
+    repo: Repository,
+    request: RunRequest,
+    faces: Faces,
+}
+
 /// Turns the arguments into a request.
-fn request(executor: &Executor, args: &RunArgs) -> Result<(Repository, RunRequest), Failure> {
+fn asked(executor: &Executor, args: &RunArgs) -> Result<Asked, Failure> {
     let cwd = surroundings::current_directory()?;
     let work = match (&args.plan, args.command.as_slice()) {
         (None, []) => {
@@ -107,19 +135,29 @@ fn request(executor: &Executor, args: &RunArgs) -> Result<(Repository, RunReques
     let options = request::options(args)?;
     let repo = executor.repository(args.repo.as_deref().unwrap_or(&cwd))?;
     let variables = std::env::vars_os().collect();
-    let assembled = request::assemble(Parts {
+    let (assembled, faces) = request::assemble(Parts {
         top: repo.top(),
         cwd: &cwd,
         variables,
         options,
         work,
     })?;
-    if !args.quiet {
+    if faces.json && faces.events.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::usage(
+            "failed to write both `--json` and `--events -` to standard output",
+        )
+        .hint("give `--events` a file"));
+    }
+    if !faces.quiet {
         for notice in &assembled.notices {
             print::err_line(&format!("note: {}", report::plain(notice)));
         }
     }
-    Ok((repo, assembled.request))
+    Ok(Asked {
+        repo,
+        request: assembled.request,
+        faces,
+    })
 }
 
 /// Shows a run as it happens.
@@ -134,8 +172,8 @@ enum EventSink {
 }
 
 impl Progress {
-    fn new(args: &RunArgs) -> Result<Self, Failure> {
-        let events = match args.events.as_deref() {
+    fn new(faces: &Faces) -> Result<Self, Failure> {
+        let events = match faces.events.as_deref() {
             None => None,
             Some(path) if path == Path::new("-") => Some(EventSink::Output),
             Some(path) => {
@@ -149,7 +187,7 @@ impl Progress {
             }
         };
         Ok(Self {
-            quiet: args.quiet,
+            quiet: faces.quiet,
             events: Mutex::new(events),
         })
     }

@@ -31,6 +31,17 @@ pub(super) fn executor() -> Result<Executor, Failure> {
     )?)?)
 }
 
+/// As [`executor`], with what dead runs left recovered first: whoever looks
+/// at results or decides about them must see the work of a killed launcher.
+/// What cannot be recovered is told by `gc` and `doctor --repair`.
+pub(super) fn recovered_executor() -> Result<Executor, Failure> {
+    let executor = executor()?;
+    if let Err(error) = executor.recover() {
+        tracing::warn!(%error, "dead runs could not be recovered");
+    }
+    Ok(executor)
+}
+
 /// The surroundings of this process, with a state directory and variables.
 pub(super) fn options(
     state: &Path,

@@ -18,7 +18,7 @@ use super::run::{Run, Seat, StartingPoint};
 use super::site::{Site, blocking};
 use super::verify::{self, Verdict};
 use crate::config::{self, Scope};
-use crate::git::{MergeSpace, ObjectFormat, Repository};
+use crate::git::{MergeSpace, ObjectFormat, Objects, Repository};
 use crate::integration::{self, Authority, Doubt, Merged, Proposal};
 use crate::model::{
     AgentId, Contract, Deadline, ExitCode, HeldFor, Integration, IntegrationStatus, Land, ObjectId,
@@ -310,36 +310,50 @@ pub(super) fn held(merged: Merged, cause: HeldFor) -> Integration {
     }
 }
 
+/// The tree that a result is to land in.
+struct Side {
+    ours: ObjectId,
+    absent: BTreeSet<RepoPath>,
+    head: Option<ObjectId>,
+}
+
+/// Looks at the parent as it is now: its files, or its commit where the
+/// result becomes one.
+fn our_side(order: &LandOrder, objects: &Objects) -> Result<Side, Error> {
+    match &order.land {
+        Land::Worktree => {
+            let scratch = order.errand.scratch("ours")?;
+            let now = workspace::current(&order.repo, &scratch)
+                .map_err(|error| Error::at(Stage::Integration, error))?;
+            Ok(Side {
+                ours: now.tree,
+                absent: now.absent,
+                head: None,
+            })
+        }
+        Land::Branch(_) | Land::Commit => {
+            let fault = |error: crate::git::Error| Error::at(Stage::Integration, error);
+            let head = order.repo.head().map_err(fault)?;
+            let ours = match &head {
+                Some(head) => objects.tree_of(head),
+                None => objects.empty_tree(),
+            };
+            Ok(Side {
+                ours: ours.map_err(fault)?,
+                absent: BTreeSet::new(),
+                head,
+            })
+        }
+    }
+}
+
 /// The merge of the result with the tree that it is to land in, as that is now.
 fn merge(order: &LandOrder) -> Result<Look, Error> {
     let objects = order
         .repo
         .objects()
         .map_err(|error| Error::at(Stage::Integration, error))?;
-    let mut absent = BTreeSet::new();
-    let (ours, head) = match &order.land {
-        Land::Worktree => {
-            let scratch = order.errand.scratch("ours")?;
-            let now = workspace::current(&order.repo, &scratch)
-                .map_err(|error| Error::at(Stage::Integration, error))?;
-            absent = now.absent;
-            (now.tree, None)
-        }
-        Land::Branch(_) | Land::Commit => {
-            let head = order
-                .repo
-                .head()
-                .map_err(|error| Error::at(Stage::Integration, error))?;
-            let tree = match &head {
-                Some(head) => objects.tree_of(head),
-                None => objects.empty_tree(),
-            };
-            (
-                tree.map_err(|error| Error::at(Stage::Integration, error))?,
-                head,
-            )
-        }
-    };
+    let Side { ours, absent, head } = our_side(order, &objects)?;
     let space_dir = order.errand.scratch("merge")?;
     let space = MergeSpace::create(
         &order.site.git,

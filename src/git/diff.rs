@@ -9,7 +9,7 @@ use git2::Oid;
 
 use super::objects::{from_raw, to_raw};
 use super::trees::{RawEntry, joined};
-use super::{Configuration, Error, Objects};
+use super::{Configuration, Error, Objects, Repository};
 use crate::model::{Change, ChangeKind, ObjectId, PathText, RepoPath, TreeMode};
 
 /// Whether a path that went and one that came are paired.
@@ -30,6 +30,30 @@ pub struct TreeDifference {
     pub old: Option<(TreeMode, ObjectId)>,
     /// What stands there in the second.
     pub new: Option<(TreeMode, ObjectId)>,
+}
+
+impl Repository {
+    /// The difference between two trees or commits as a patch that `git apply`
+    /// takes: binaries, modes and renames included.
+    ///
+    /// # Errors
+    /// An object is missing, or git could not be run.
+    pub fn patch(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<u8>, Error> {
+        let call = self.git().at(self.git_dir(), Configuration::Hermetic);
+        call.args([
+            "diff-tree",
+            "-r",
+            "-p",
+            "--binary",
+            "--full-index",
+            "-M50%",
+            "--no-color",
+        ])
+        .args(["--no-ext-diff", "--no-textconv", "--end-of-options"])
+        .arg(from.as_str())
+        .arg(to.as_str())
+        .output()
+    }
 }
 
 impl TreeDifference {

@@ -349,7 +349,7 @@ fn a_result_lands_on_a_branch_and_leaves_the_files_alone() {
             .json();
 
         let agent = only_agent(&record);
-        let made = format!("cofferdam/{}/{}", text(&record, "run"), text(agent, "id"));
+        let made = format!("cofferdam/{}/sh", text(&record, "run"));
         let branch = named.unwrap_or(&made);
         assert_eq!(agent["integration"]["status"], "landed");
         assert_eq!(repo.show(&format!("refs/heads/{branch}"), "n.txt"), "new\n");

@@ -294,3 +294,35 @@ fn an_unknown_id_is_told() {
         .expect_error(2);
     before.expect_same(&repo.print());
 }
+
+#[test]
+fn the_patch_of_a_result_is_one_that_git_applies() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    repo.write("go.sh", "#!/bin/sh\n");
+    repo.commit_all("a script");
+    let script =
+        "head -c 3000 /dev/urandom > new.bin; chmod +x go.sh; git mv a.txt moved.txt; exit 3";
+    let record = repo
+        .cofferdam(["run", "--json", "--", "sh", "-c", script])
+        .expect_code(1)
+        .json();
+    let agent = only_agent(&record);
+    let id = text(agent, "id");
+
+    let patch = env.outside().join("x.patch");
+    let made = format!("\"$0\" diff {id} > '{}'", patch.display());
+    let program = env.program_path();
+    env.finish(
+        env.command("sh")
+            .arg("-c")
+            .arg(made)
+            .arg(program)
+            .current_dir(repo.root()),
+    )
+    .expect_code(0);
+    repo.git(["apply", "--index", &patch.display().to_string()]);
+    let tree = repo.git(["write-tree"]);
+    assert_eq!(tree.trim(), text(&agent["result"], "tree"));
+    repo.git(["reset", "-q", "--hard"]);
+}

@@ -185,7 +185,7 @@ impl TestEnv {
         };
         command
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("PATH", search_path())
             .env("HOME", self.home())
             .env("TMPDIR", self.tmp())
             .env("COFFERDAM_STATE_DIR", self.state())
@@ -274,4 +274,12 @@ impl Drop for TestEnv {
             complaints.join("\n")
         );
     }
+}
+
+/// The caller's `PATH` without directories of shims: a shim looks for its
+/// toolchain in the home directory, and this one is another.
+fn search_path() -> std::ffi::OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let kept = std::env::split_paths(&path).filter(|place| !place.ends_with("shims"));
+    std::env::join_paths(kept).expect("because its parts came from such a list")
 }

@@ -283,7 +283,7 @@ impl Sample {
             options: PartialSettings::default(),
             work: Work::Plan(path),
         };
-        Ok(request::assemble(parts)?.request)
+        Ok(request::assemble(parts)?.0.request)
     }
 }
 
