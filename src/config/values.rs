@@ -27,17 +27,13 @@ const DURATION_UNITS: [(&str, u64); 5] = [
 ];
 
 /// Bytes of each unit of a size.
-const SIZE_UNITS: [(&str, u64); 14] = [
+const SIZE_UNITS: [(&str, u64); 10] = [
     ("", 1),
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
     ("TiB", 1 << 40),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-    ("T", 1 << 40),
     ("KB", 1_000),
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),

@@ -35,6 +35,8 @@ pub struct Host<'a> {
     pub state: &'a Path,
     /// The directories at the top of the file system.
     pub top_level: &'a [PathBuf],
+    /// Sockets of the host that have a path, links resolved.
+    pub sockets: &'a [PathBuf],
     /// The launcher's environment.
     pub variables: &'a BTreeMap<OsString, OsString>,
     /// Looks at a path of the host.

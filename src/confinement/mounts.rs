@@ -56,6 +56,7 @@ pub(super) fn mounts(input: &Input<'_>, rules: &[FileRule]) -> Mounted {
         });
     }
     hide_secrets(&input.host, &mut mounted.mounts);
+    hide_sockets(&input.host, &mut mounted.mounts);
     for directory in TEMPORARY.map(PathBuf::from) {
         if input.host.is_directory(&directory) {
             private_temporary(input, rules, directory, &mut mounted);
@@ -115,6 +116,20 @@ fn hidden(host: &Host<'_>) -> Vec<PathBuf> {
         }
     }
     hidden
+}
+
+/// Covers the sockets that lie in what stays visible: before Landlock 9 a
+/// read-only mount is all that the kernel has, and it keeps nobody from
+/// connecting. A socket that is bound later is not covered; the report says so.
+fn hide_sockets(host: &Host<'_>, mounts: &mut Vec<Mount>) {
+    let visible =
+        |path: &Path| VISIBLE.iter().any(|top| path.starts_with(top)) && !path.starts_with("/proc");
+    let hidden = hidden(host);
+    for socket in host.sockets.iter().filter(|path| visible(path)) {
+        if !hidden.iter().any(|outer| socket.starts_with(outer)) {
+            mounts.push(bind(Path::new("/dev/null"), socket, Access::ReadOnly));
+        }
+    }
 }
 
 fn hide_secrets(host: &Host<'_>, mounts: &mut Vec<Mount>) {

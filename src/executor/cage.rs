@@ -6,7 +6,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use cofferdam_sandbox::{Enforcement, Layer, Policy, Status};
@@ -84,7 +85,7 @@ pub(super) fn policy(
         // Without a home there is nothing of the person's to show or to hide.
         None => PathBuf::from("/nonexistent"),
     };
-    let top_level = top_level();
+    let (top_level, sockets) = (top_level(), sockets());
     let input = Input {
         contract: inmate.contract,
         view: &view,
@@ -105,6 +106,7 @@ pub(super) fn policy(
             own_exe: &site.own_exe,
             state: site.state.path(),
             top_level: &top_level,
+            sockets: &sockets,
             variables: &site.variables,
             look: &look,
         },
@@ -148,6 +150,26 @@ fn top_level() -> Vec<PathBuf> {
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut found: Vec<PathBuf> = directories.map(|entry| entry.path()).collect();
     found.sort();
+    found
+}
+
+/// The sockets that the host's programs have bound to a path, as the kernel
+/// lists them for this network namespace (`/proc/net/unix`, last column).
+fn sockets() -> Vec<PathBuf> {
+    let list = fs::read("/proc/net/unix").unwrap_or_default();
+    let mut found: Vec<PathBuf> = list
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| {
+            line.iter()
+                .position(|byte| *byte == b'/')
+                .map(|at| &line[at..])
+        })
+        .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
+        .filter(|path| fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()))
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
+    found.sort();
+    found.dedup();
     found
 }
 

@@ -162,6 +162,10 @@ impl Machine {
                 own_exe: &self.own_exe,
                 state: Path::new("/home/ann/.local/state/cofferdam"),
                 top_level: &TOP_LEVEL.map(PathBuf::from),
+                sockets: &[
+                    PathBuf::from("/opt/daemon/socket"),
+                    PathBuf::from("/run/hidden"),
+                ],
                 variables: &self.variables,
                 look: &look,
             },

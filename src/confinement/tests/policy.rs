@@ -92,6 +92,8 @@ fn a_writers_mounts_hide_first_and_show_the_workspace_last() {
             hide("/var"),
             bind("/dev/null", "/etc/shadow", Access::ReadOnly),
             hide("/etc/sudoers.d"),
+            // A socket of the host in what stays visible; the other is hidden.
+            bind("/dev/null", "/opt/daemon/socket", Access::ReadOnly),
             bind(&tmp, "/tmp", Access::ReadWrite),
             bind(&tmp, "/var/tmp", Access::ReadWrite),
             bind(&home, &home, Access::ReadWrite),
