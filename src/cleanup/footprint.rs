@@ -50,11 +50,6 @@ pub enum Step {
         /// Under which ref its work is pinned.
         result_ref: String,
     },
-    /// A directory of scratch files beneath the run's own.
-    Scratch {
-        /// Its name in the run's directory.
-        name: String,
-    },
     /// A landing under way; its own journal lies in the staging directory.
     Landing {
         /// Whose result.
@@ -176,10 +171,7 @@ impl Footprint {
     pub fn run(&self) -> Option<(RunId, RepositoryPlace)> {
         self.lock().open.iter().find_map(|step| match step {
             Step::Run { run, place } => Some((run.clone(), place.clone())),
-            Step::BaseRef { .. }
-            | Step::Workspace { .. }
-            | Step::Scratch { .. }
-            | Step::Landing { .. } => None,
+            Step::BaseRef { .. } | Step::Workspace { .. } | Step::Landing { .. } => None,
         })
     }
 

@@ -68,10 +68,6 @@ pub fn settle(
             Step::BaseRef { name, commit } => repo
                 .delete_ref(name, commit)
                 .map_err(|error| left(name, &error)),
-            Step::Scratch { name } => {
-                super::discard_directory(&footprint.directory().join(name), places.trash)
-                    .map_err(|error| left(name, &error))
-            }
             Step::Workspace { agent, result_ref } => {
                 salvage(footprint, repo, places, (agent, result_ref), pinned)
                     .inspect_err(|_| settled.quarantined.push(agent.clone()))

@@ -186,6 +186,7 @@ impl TestEnv {
         command
             .env_clear()
             .env("PATH", search_path())
+            .envs(rustup_home().map(|home| ("RUSTUP_HOME", home)))
             .env("HOME", self.home())
             .env("TMPDIR", self.tmp())
             .env("COFFERDAM_STATE_DIR", self.state())
@@ -274,6 +275,13 @@ impl Drop for TestEnv {
             complaints.join("\n")
         );
     }
+}
+
+/// Where the machine's Rust toolchains are: the home directory is another here.
+fn rustup_home() -> Option<PathBuf> {
+    let named = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
+    let usual = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".rustup"));
+    named.or(usual).filter(|home| home.is_dir())
 }
 
 /// The caller's `PATH` without directories of shims: a shim looks for its
