@@ -173,7 +173,7 @@ pub(super) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct LsArgs {
-    /// List everything, with every ref and directory that is kept
+    /// List every run on record, with every ref and directory that is kept
     #[arg(long)]
     pub(super) all: bool,
     /// Use the repository around this directory instead of the current one

@@ -47,7 +47,8 @@ struct Ref {
     oid: String,
 }
 
-/// Lists what ran and what it left.
+/// Lists the newest run and whatever of older ones waits or lives; with `--all`
+/// everything on record, with every ref and directory that is kept.
 pub(super) fn list(args: &LsArgs) -> Result<ExitCode, Failure> {
     let executor = surroundings::recovered_executor()?;
     let repo = surroundings::repository_if_any(&executor, args.repo.as_deref())?;
@@ -56,7 +57,8 @@ pub(super) fn list(args: &LsArgs) -> Result<ExitCode, Failure> {
         None => executor.book().records()?,
     };
     if !args.all {
-        for record in &mut records {
+        // The newest run is shown whole: who has just run something asks for it.
+        for record in records.iter_mut().rev().skip(1) {
             record.agents.retain(waits_or_lives);
         }
         records.retain(|record| !record.agents.is_empty());

@@ -3,8 +3,7 @@
 use super::words::{plain, status_word};
 use crate::model::{IntegrationStatus, RunRecord};
 
-/// One line an agent; only those with something left unless `all` are asked for
-/// by passing every record.
+/// One line for each agent of these records.
 #[must_use]
 pub fn list(records: &[RunRecord]) -> String {
     let mut lines = Vec::new();
@@ -35,7 +34,7 @@ pub fn list(records: &[RunRecord]) -> String {
         }
     }
     if lines.is_empty() {
-        lines.push("nothing is left of any run here".to_owned());
+        lines.push("no run is on record here".to_owned());
     }
     lines.push(String::new());
     lines.join("\n")

@@ -150,6 +150,27 @@ fn every_added_ref_is_listed_and_none_outlives_gc() {
 }
 
 #[test]
+fn the_plain_list_shows_the_newest_run_and_what_waits_of_older_ones() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let waiting = held(&repo);
+    repo.agent("echo one > one.txt").expect_code(0);
+    repo.agent("echo two > two.txt").expect_code(0);
+    let names = |listed: &serde_json::Value| -> Vec<(String, String)> {
+        let all = agents(listed);
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        all.iter()
+            .map(|agent| (text(&agent["id"]), text(&agent["integration"]["status"])))
+            .collect()
+    };
+    let listed = repo.cofferdam(["ls", "--json"]).expect_code(0).json();
+    let listed = names(&listed);
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    assert_eq!(listed[0].0, waiting);
+    assert_eq!(listed[1].1, "landed");
+}
+
+#[test]
 fn results_of_another_repository_are_not_listed() {
     let env = TestEnv::new();
     let repo = env.repo();
