@@ -88,9 +88,13 @@ impl TestEnv {
         for name in ["home", "tmp", "outside"] {
             env.make_dir(&env.root.join(name));
         }
+        // Git's own upkeep runs on in the background after the command that
+        // began it, and takes loose objects away under a clone that copies them.
         env.put(
             &env.home().join(".gitconfig"),
-            "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n",
+            "[user]\n\tname = Test\n\temail = test@example.invalid\n\
+             [init]\n\tdefaultBranch = main\n\
+             [gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n",
         );
         if identity == Identity::User {
             env.program = env.reachable_program();
