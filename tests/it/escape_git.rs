@@ -126,16 +126,10 @@ fn landing_follows_no_link() {
     let repo = env.repo();
     env.put(&env.outside().join("guide.md"), "the person's\n");
     let run = repo
-        .cofferdam([
-            "run",
-            "--json",
-            "--integrate",
+        .agent_integrating(
             "hold",
-            "--",
-            "sh",
-            "-c",
             "echo agent > docs/guide.md; echo agent > docs/new.md",
-        ])
+        )
         .expect_code(0);
     // The person puts a link where the result has a directory.
     repo.delete("docs/guide.md");

@@ -95,16 +95,7 @@ fn a_held_conflict_lands_once_the_parent_has_made_way() {
     let repo = env.repo();
     repo.expect_unchanged();
     let record = repo
-        .cofferdam([
-            "run",
-            "--json",
-            "--integrate",
-            "hold",
-            "--",
-            "sh",
-            "-c",
-            "sed -i 's/^a 5$/agent 5/' a.txt",
-        ])
+        .agent_integrating("hold", "sed -i 's/^a 5$/agent 5/' a.txt")
         .expect_code(0)
         .json();
     let id = text(only_agent(&record), "id").to_owned();
@@ -129,16 +120,7 @@ fn a_result_waits_where_the_caller_asked_for_it() {
         let repo = env.repo();
         let before = repo.print();
         let record = repo
-            .cofferdam([
-                "run",
-                "--json",
-                "--integrate",
-                choice,
-                "--",
-                "sh",
-                "-c",
-                "echo new > n.txt",
-            ])
+            .agent_integrating(choice, "echo new > n.txt")
             .expect_code(0)
             .json();
 
@@ -264,16 +246,7 @@ fn files_of_the_parent_that_git_does_not_track_are_never_overwritten() {
         let env = TestEnv::new();
         let repo = env.repo();
         let record = repo
-            .cofferdam([
-                "run",
-                "--json",
-                "--integrate",
-                "hold",
-                "--",
-                "sh",
-                "-c",
-                "echo agent > n.txt; echo more >> a.txt",
-            ])
+            .agent_integrating("hold", "echo agent > n.txt; echo more >> a.txt")
             .expect_code(0)
             .json();
         repo.write(".gitignore", format!("target/\n{ignore}"));

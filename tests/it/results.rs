@@ -59,16 +59,7 @@ fn a_unique_prefix_of_an_id_or_its_run_names_an_agent() {
     let env = TestEnv::new();
     let repo = env.repo();
     let record = repo
-        .cofferdam([
-            "run",
-            "--json",
-            "--integrate",
-            "hold",
-            "--",
-            "sh",
-            "-c",
-            "echo n > n.txt",
-        ])
+        .agent_integrating("hold", "echo n > n.txt")
         .expect_code(0)
         .json();
     let id = text(only_agent(&record), "id");

@@ -194,6 +194,12 @@ impl<'e> Repo<'e> {
         self.cofferdam(["run", "--json", "--", "sh", "-c", script])
     }
 
+    /// As [`Repo::agent`], with what is to become of the result.
+    pub(crate) fn agent_integrating(&self, choice: &str, script: &str) -> Run {
+        let options = ["run", "--json", "--integrate", choice];
+        self.cofferdam([&options[..], &["--", "sh", "-c", script]].concat())
+    }
+
     /// Writes a plan outside of the repository and returns its path.
     pub(crate) fn plan(&self, text: &str) -> PathBuf {
         let path = self.env.root().join("PLAN.toml");
