@@ -103,13 +103,8 @@ impl Errand {
         let taking = |error| Error::at(Stage::Snapshot, error);
         let snapshot = {
             // A landing under way writes file by file: nobody starts from the
-            // middle of one. Where nothing has ever landed there is no lock,
-            // and looking must not leave one.
-            let lock = repo.common_dir().join("cofferdam").join("landing.lock");
-            let _landing = lock
-                .exists()
-                .then(|| integration::lock(repo.common_dir(), &mut || false))
-                .transpose()
+            // middle of one.
+            let _landing = integration::lock_if_ever_used(repo.common_dir(), &mut || false)
                 .map_err(|error| Error::at(Stage::Snapshot, error))?;
             workspace::snapshot(repo, base, &scratch).map_err(taking)?
         };

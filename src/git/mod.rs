@@ -40,7 +40,7 @@ pub use merge::{
 pub use merge_answer::{Message, Stage};
 pub use objects::Objects;
 pub use registration::{RegisteredHead, Registration};
-pub use repository::Repository;
+pub use repository::{Repository, own_dir};
 pub use rules::Conversion;
 pub use status::{IndexFlag, Status, StatusEntry, SubmoduleState};
 pub use trees::{TreeEdit, TreeEntry};

@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use super::repository::own_dir;
 use super::{Configuration, Error, Repository};
 use crate::model::{AgentId, ObjectId};
 
@@ -55,7 +56,7 @@ impl Registration {
             fs::remove_dir_all(&entry).map_err(Error::file("remove", &entry))?;
         }
         // Made beside `worktrees`, not in it: git reads every directory there.
-        let ours = repo.common_dir().join("cofferdam");
+        let ours = own_dir(repo.common_dir());
         // Named after the agent, so that whoever finds it half made after a
         // crash knows whose it is.
         let made = Unfinished::make(unfinished(&ours, agent))?;
@@ -87,7 +88,7 @@ impl Registration {
     /// # Errors
     /// The entry is somebody else's, or cannot be removed.
     pub fn unregister_at(common_dir: &Path, agent: &AgentId) -> Result<bool, Error> {
-        let ours = common_dir.join("cofferdam");
+        let ours = own_dir(common_dir);
         for half in [unfinished(&ours, agent), gone(&ours, agent)] {
             if is_there(&half) {
                 let _lock = lock(common_dir)?;
@@ -219,7 +220,7 @@ fn is_ours(entry: &Path) -> bool {
 /// One change of registrations at a time, whichever process makes it; the
 /// kernel drops the lock with the file.
 fn lock(common_dir: &Path) -> Result<File, Error> {
-    let ours = common_dir.join("cofferdam");
+    let ours = own_dir(common_dir);
     fs::create_dir_all(&ours).map_err(Error::file("make", &ours))?;
     let path = ours.join("registration.lock");
     let file = File::options()

@@ -60,21 +60,29 @@ impl Repository {
                 dir: dir.to_owned(),
             });
         }
-        let directory = |question: &str| -> Result<PathBuf, Error> {
-            let bytes = ask(git, dir, question)?.ok_or_else(none)?;
-            let path = PathBuf::from(OsStr::from_bytes(&bytes));
+        let answer = |question: &str| ask(git, dir, question)?.ok_or_else(none);
+        let common_dir = answer("--git-common-dir")?;
+        let format = ask(git, dir, "--show-object-format")?.unwrap_or_default();
+        let (top, git_dir) = (answer("--show-toplevel")?, answer("--git-dir")?);
+        Self::answered(git, [&top, &git_dir, &common_dir, &format])
+    }
+
+    /// The repository of these answers: its top, its git directory, its common
+    /// one, and the format of its objects.
+    fn answered(git: &Git, [top, git_dir, common_dir, format]: [&[u8]; 4]) -> Result<Self, Error> {
+        let real = |bytes: &[u8]| {
+            let path = PathBuf::from(OsStr::from_bytes(bytes));
             path.canonicalize().map_err(Error::file("find", &path))
         };
-        let common_dir = directory("--git-common-dir")?;
-        let format = ask(git, dir, "--show-object-format")?.unwrap_or_default();
+        let common_dir = real(common_dir)?;
         Ok(Self {
             git: git.clone(),
-            top: directory("--show-toplevel")?,
-            git_dir: directory("--git-dir")?,
+            top: real(top)?,
+            git_dir: real(git_dir)?,
             objects_dir: common_dir.join("objects"),
-            handle: common_dir.join("cofferdam").join("handle"),
+            handle: own_dir(&common_dir).join("handle"),
             common_dir,
-            format: String::from_utf8_lossy(&format).into_owned(),
+            format: String::from_utf8_lossy(format).into_owned(),
         })
     }
 
@@ -101,23 +109,10 @@ impl Repository {
             .unwrap_or_default()
             .split(|b| *b == b'\n')
             .collect();
-        let [top, git_dir, common_dir, format] = lines[..] else {
+        let Ok(answers) = <[&[u8]; 4]>::try_from(lines) else {
             return Ok(None);
         };
-        let real = |bytes: &[u8]| {
-            let path = PathBuf::from(OsStr::from_bytes(bytes));
-            path.canonicalize().map_err(Error::file("find", &path))
-        };
-        let common_dir = real(common_dir)?;
-        Ok(Some(Self {
-            git: git.clone(),
-            top: real(top)?,
-            git_dir: real(git_dir)?,
-            objects_dir: common_dir.join("objects"),
-            handle: common_dir.join("cofferdam").join("handle"),
-            common_dir,
-            format: String::from_utf8_lossy(format).into_owned(),
-        }))
+        Self::answered(git, answers).map(Some)
     }
 
     /// Keeps the handle to its objects in a directory of ours instead of in
@@ -267,6 +262,13 @@ pub(super) fn operation_in(git_dir: &Path) -> Option<&'static str> {
     .iter()
     .find(|(file, _)| git_dir.join(file).symlink_metadata().is_ok())
     .map(|(_, operation)| *operation)
+}
+
+/// Our directory in the repository with this common git directory: what has to
+/// be on the repository's own file system. It need not exist.
+#[must_use]
+pub fn own_dir(common_dir: &Path) -> PathBuf {
+    common_dir.join("cofferdam")
 }
 
 /// One answer of `rev-parse`, without its newline; `None` when git refuses.

@@ -9,7 +9,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use super::Error;
+use crate::git;
 use crate::store::{self, Lock};
+
+/// The lock's name in our directory of the repository.
+const FILE: &str = "landing.lock";
 
 /// Waits for the landing lock of the repository with this common directory;
 /// `None` when `give_up` says so first.
@@ -17,7 +21,7 @@ use crate::store::{self, Lock};
 /// # Errors
 /// The lock file cannot be made or locked.
 pub fn lock(common_dir: &Path, give_up: &mut dyn FnMut() -> bool) -> Result<Option<Lock>, Error> {
-    let directory = common_dir.join("cofferdam");
+    let directory = git::own_dir(common_dir);
     let failed = |source| Error::Lock { source };
     DirBuilder::new()
         .recursive(true)
@@ -25,5 +29,21 @@ pub fn lock(common_dir: &Path, give_up: &mut dyn FnMut() -> bool) -> Result<Opti
         .create(&directory)
         .map_err(store::Error::io("create", &directory))
         .map_err(failed)?;
-    Lock::wait(&directory.join("landing.lock"), give_up).map_err(failed)
+    Lock::wait(&directory.join(FILE), give_up).map_err(failed)
+}
+
+/// As [`lock`], but where nothing has ever landed there is no lock to wait for,
+/// and looking leaves none behind: `None` then too.
+///
+/// # Errors
+/// As [`lock`].
+pub fn lock_if_ever_used(
+    common_dir: &Path,
+    give_up: &mut dyn FnMut() -> bool,
+) -> Result<Option<Lock>, Error> {
+    if git::own_dir(common_dir).join(FILE).exists() {
+        lock(common_dir, give_up)
+    } else {
+        Ok(None)
+    }
 }

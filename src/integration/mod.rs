@@ -38,7 +38,7 @@ pub use landing::{
     Header, LandRequest, Landing, Pending, Recovered, kept_backups, land, pending, pending_in,
     recover, staging_dir, working_tree,
 };
-pub use lock::lock;
+pub use lock::{lock, lock_if_ever_used};
 pub use merge::{Authority, Doubt, Merged, Proposal, Settled, merge};
 pub use objects::{Difference, Edit, Entry, ObjectError, ObjectStore};
 pub use render::{render_conflict, render_diff};

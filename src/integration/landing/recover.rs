@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use super::land::{JOURNAL, Moved, Site};
 use super::lines::{First, Header, Line, Step, working_tree};
 use super::watch::{Unwatched, Watch};
+use crate::git;
 use crate::integration::Error;
 use crate::model::{AgentId, RepoPath, RunId};
 use crate::store::{self, Journal, Root};
@@ -42,9 +43,7 @@ pub enum Recovered {
 /// The staging directory of one landing in a repository.
 #[must_use]
 pub fn staging_dir(common_dir: &Path, run: &RunId, agent: &AgentId) -> PathBuf {
-    common_dir
-        .join("cofferdam")
-        .join(format!("landing-{run}-{agent}"))
+    git::own_dir(common_dir).join(format!("landing-{run}-{agent}"))
 }
 
 /// The staging directories that dead landings left in a repository, in any of
@@ -58,7 +57,7 @@ pub fn pending(common_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// Our directories in the common git directory whose names begin so.
 fn directories(common_dir: &Path, prefix: &str) -> Result<Vec<PathBuf>, Error> {
-    let directory = common_dir.join("cofferdam");
+    let directory = git::own_dir(common_dir);
     let failed = |source| Error::Land {
         tree: common_dir.to_owned(),
         source: store::Error::io("list", &directory)(source),
