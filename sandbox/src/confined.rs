@@ -144,7 +144,7 @@ impl Confined {
             // Without a PID namespace the helper sweeps what is inside.
             None => i32::try_from(self.helper.id())
                 .ok()
-                .and_then(|pid| Identity::of(pid).ok()),
+                .and_then(|pid| Identity::of_sweeper(pid).ok()),
         }
     }
 

@@ -27,6 +27,10 @@ pub struct Identity {
     pid: i32,
     start: u64,
     boot: String,
+    /// Whether it sweeps what is inside when its launcher is dead, and must
+    /// have the time for it: killing it would not end the rest.
+    #[serde(default)]
+    sweeps: bool,
 }
 
 impl Identity {
@@ -39,6 +43,18 @@ impl Identity {
             pid,
             start: start_time(pid)?,
             boot: boot()?,
+            sweeps: false,
+        })
+    }
+
+    /// Names a process that sweeps what is inside before it ends.
+    ///
+    /// # Errors
+    /// There is no such process, or procfs cannot be read.
+    pub(crate) fn of_sweeper(pid: i32) -> io::Result<Self> {
+        Ok(Self {
+            sweeps: true,
+            ..Self::of(pid)?
         })
     }
 
@@ -59,7 +75,8 @@ impl Identity {
     /// Kills the process, if it is still this one, and waits until it is gone.
     ///
     /// A process that has ended already is fine. For the first process of a
-    /// PID namespace its end means the end of everything inside.
+    /// PID namespace its end means the end of everything inside. One that
+    /// sweeps is not killed but waited for: it does so since its launcher died.
     ///
     /// # Errors
     /// It is still there after half a minute, or cannot be looked at.
@@ -83,9 +100,11 @@ impl Identity {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         }
-        match pidfd_send_signal(&handle, Signal::KILL) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-            Err(errno) => return Err(errno.into()),
+        if !self.sweeps {
+            match pidfd_send_signal(&handle, Signal::KILL) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
         let mut entry = [PollFd::new(&handle, PollFlags::IN)];
         match poll(&mut entry, Some(&GONE_WITHIN))? {

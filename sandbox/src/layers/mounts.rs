@@ -9,7 +9,6 @@ use std::ffi::{CStr, CString};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
@@ -43,8 +42,18 @@ pub(crate) fn unmounted(policy: &Policy) -> Option<Status> {
     }
 }
 
+/// A finished view.
+#[derive(Debug)]
+pub(crate) struct Viewed {
+    pub(crate) status: Status,
+    /// The cage's procfs once more, writable and attached nowhere: the maps of
+    /// a user namespace that is entered later are written through it. Must be
+    /// closed before the command starts.
+    pub(crate) procfs: Option<OwnedFd>,
+}
+
 /// Builds the view in this mount namespace.
-pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Status, LayerError> {
+pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Viewed, LayerError> {
     let steps = plan(policy)?;
     mount_change(
         "/",
@@ -58,7 +67,13 @@ pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Status, Lay
     set_mount_attributes(CWD, c"/", Reach::Recursive, read_only())
         .map_err(LayerError::step("make the host's files read-only"))?;
     let mut missing = Vec::new();
-    missing.extend(mount_proc(processes)?);
+    let procfs = match mount_proc(processes)? {
+        Procfs::Own(procfs) => Some(procfs),
+        Procfs::Missing(what) => {
+            missing.push(what);
+            None
+        }
+    };
     let mut made = Vec::new();
     for (step, source) in steps.iter().zip(sources) {
         made.push((step, attach(step, source)?));
@@ -77,7 +92,10 @@ pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Status, Lay
             ))?;
         }
     }
-    Ok(Status::unless(missing))
+    Ok(Viewed {
+        status: Status::unless(missing),
+        procfs,
+    })
 }
 
 fn read_only() -> MountAttrFlags {
@@ -174,12 +192,21 @@ fn make_target(target: &Path, source: &OwnedFd) -> std::io::Result<()> {
     }
 }
 
-/// Mounts a procfs that shows this cage only, and whose switches are read-only.
-fn mount_proc(processes: Processes) -> Result<Option<String>, LayerError> {
+/// What became of the cage's own procfs.
+enum Procfs {
+    /// It is in place, read-only; this is it once more, writable and attached
+    /// nowhere.
+    Own(OwnedFd),
+    /// There is none, for this reason.
+    Missing(String),
+}
+
+/// Mounts a procfs that shows this cage only and can change nothing.
+fn mount_proc(processes: Processes) -> Result<Procfs, LayerError> {
     match processes {
         // The host's procfs stays, read-only as a whole.
         Processes::Hosts => {
-            return Ok(Some(
+            return Ok(Procfs::Missing(
                 "a procfs of one's own: the host's processes are visible".into(),
             ));
         }
@@ -195,43 +222,23 @@ fn mount_proc(processes: Processes) -> Result<Option<String>, LayerError> {
             set_mount_attributes(&mask, c"", Reach::One, read_only())
                 .map_err(LayerError::step("mask procfs"))?;
             cover("/proc", &mask)?;
-            return Ok(Some(format!(
+            return Ok(Procfs::Missing(format!(
                 "procfs: the machine allows no fresh one ({errno})"
             )));
         }
     };
-    cover("/proc", &proc)?;
-    protect_switches(&proc)?;
-    Ok(None)
-}
-
-/// Makes everything in procfs read-only that is not about a process: it speaks
-/// for the whole machine, and its files are the superuser's to write.
-fn protect_switches(proc: &OwnedFd) -> Result<(), LayerError> {
-    let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    for entry in fs::read_dir("/proc")
-        .map_err(LayerError::step("list procfs"))?
-        .flatten()
-    {
-        let name = entry.file_name();
-        let of_process = name.as_bytes().iter().all(u8::is_ascii_digit);
-        let Ok(facts) = entry.metadata() else {
-            continue;
-        };
-        // Links lead to a process or to what is protected already.
-        if of_process || facts.is_symlink() || (facts.is_file() && facts.mode() & 0o222 == 0) {
-            continue;
-        }
-        let what = format!("protect /proc/{}", name.to_string_lossy());
-        let part = open_tree(proc.as_fd(), name.as_os_str(), clone)
-            .map_err(LayerError::step(what.as_str()))?;
-        set_mount_attributes(&part, c"", Reach::One, read_only())
-            .map_err(LayerError::step(what.as_str()))?;
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-        move_mount(part.as_fd(), c"", proc.as_fd(), name.as_os_str(), flags)
-            .map_err(LayerError::step(what.as_str()))?;
-    }
-    Ok(())
+    // All of what the command sees is read-only: the switches speak for the
+    // whole machine and are the superuser's to write. What is lost is naming
+    // another thread and raising one's own chance to be killed; programs do
+    // without both.
+    let clone = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let seen = open_tree(proc.as_fd(), c"", clone).map_err(LayerError::step("copy procfs"))?;
+    set_mount_attributes(&seen, c"", Reach::One, read_only())
+        .map_err(LayerError::step("make procfs read-only"))?;
+    cover("/proc", &seen)?;
+    Ok(Procfs::Own(proc))
 }
 
 /// Gives the cage its own pseudo-terminals, where the machine has any.

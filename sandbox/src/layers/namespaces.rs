@@ -7,8 +7,10 @@
 //! machines forbid them one by one.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 
 use caps::{CapSet, Capability};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::UnshareFlags;
 
@@ -81,14 +83,27 @@ pub(crate) fn apply(policy: &Policy) -> Result<Spaces, LayerError> {
             spaces.refused.insert("user", source.to_string());
             return Ok(spaces);
         }
-        map_itself()?;
+        let procfs = host_procfs().ok_or_else(|| LayerError::Step {
+            what: "map this user".into(),
+            reason: "procfs is not there".into(),
+        })?;
+        map_itself(&procfs)?;
         spaces.uid_map = UidMap::Itself;
     }
-    for (name, flag) in wanted {
-        match unshare(flag) {
-            Ok(()) => spaces.made |= flag,
-            Err(source) => {
-                spaces.refused.insert(name, source.to_string());
+    // All at once where the machine allows it, because each call costs a set
+    // of its own; one by one where it does not, to learn which it forbids.
+    let all = wanted
+        .iter()
+        .fold(UnshareFlags::empty(), |all, (_, flag)| all | *flag);
+    if unshare(all).is_ok() {
+        spaces.made = all;
+    } else {
+        for (name, flag) in wanted {
+            match unshare(flag) {
+                Ok(()) => spaces.made |= flag,
+                Err(source) => {
+                    spaces.refused.insert(name, source.to_string());
+                }
             }
         }
     }
@@ -121,26 +136,33 @@ fn wanted(policy: &Policy) -> Vec<(&'static str, UnshareFlags)> {
 /// Enters a user namespace after everything was made; for privileged launchers.
 ///
 /// Returns a hole to report if the machine does not allow it.
-pub(crate) fn descend(spaces: &mut Spaces, policy: &Policy) -> Result<Option<String>, LayerError> {
+///
+/// The maps are written through the procfs handed in: the one in place is
+/// read-only by now.
+pub(crate) fn descend(
+    spaces: &mut Spaces,
+    policy: &Policy,
+    procfs: Option<OwnedFd>,
+) -> Result<Option<String>, LayerError> {
     if policy.waives(Layer::Namespaces) || spaces.uid_map == UidMap::Itself || !spaces.pid() {
         return Ok(None);
     }
-    // The map is written through procfs. Finding out beforehand that there is
-    // none avoids a namespace in which this user is nobody.
-    let there = std::path::Path::new("/proc/self/uid_map").exists();
-    match if there {
-        unshare(UnshareFlags::NEWUSER)
-    } else {
-        Err(std::io::Error::other("procfs is not there"))
-    } {
+    let hole = |why: String| {
+        Some(format!(
+            "user ids are the host's: no late user namespace: {why}"
+        ))
+    };
+    // Without a procfs to write the maps through, this user would be nobody.
+    let Some(procfs) = procfs.or_else(host_procfs) else {
+        return Ok(hole("procfs is not there".into()));
+    };
+    match unshare(UnshareFlags::NEWUSER) {
         Ok(()) => {
-            map_itself()?;
+            map_itself(&procfs)?;
             spaces.uid_map = UidMap::Itself;
             Ok(None)
         }
-        Err(source) => Ok(Some(format!(
-            "user ids are the host's: no late user namespace: {source}"
-        ))),
+        Err(source) => Ok(hole(source.to_string())),
     }
 }
 
@@ -170,18 +192,28 @@ fn privileged() -> bool {
     caps::has_cap(None, CapSet::Effective, Capability::CAP_SYS_ADMIN).unwrap_or(false)
 }
 
+/// The procfs in place, if it is one and has maps.
+fn host_procfs() -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let procfs = openat(CWD, "/proc", flags, Mode::empty()).ok()?;
+    let there = statat(&procfs, "self/uid_map", AtFlags::empty()).is_ok();
+    there.then_some(procfs)
+}
+
 /// Maps this user and this group to themselves.
-fn map_itself() -> Result<(), LayerError> {
+fn map_itself(procfs: &OwnedFd) -> Result<(), LayerError> {
     // The ids inside are "nobody" until the map is written, and the ids
     // written must be those outside: the auxiliary vector has the latter.
     let write = |file: &str, text: String| {
-        std::fs::write(format!("/proc/self/{file}"), text)
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        openat(procfs, format!("self/{file}"), flags, Mode::empty())
+            .and_then(|file| rustix::io::write(&file, text.as_bytes()))
             .map_err(LayerError::step(format!("write {file}")))
     };
     let (uid, gid) = outside();
     write("setgroups", "deny".into())?;
     write("uid_map", format!("{uid} {uid} 1"))?;
-    write("gid_map", format!("{gid} {gid} 1"))
+    write("gid_map", format!("{gid} {gid} 1")).map(drop)
 }
 
 fn outside() -> (u32, u32) {

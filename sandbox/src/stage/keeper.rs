@@ -1,7 +1,7 @@
 //! Owns the watch over a running command: reaps, forwards, ends.
 //!
 //! Runs as pid 1 of the PID namespace, whose end ends everything inside, or as
-//! a sub-reaper that sweeps. It never decides how long a command may run: the
+//! a sub-reaper that sweeps, also when its guard was killed. It never decides how long a command may run: the
 //! launcher does, over the life line.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,13 +14,18 @@ use crate::enforcement::Proof;
 use crate::protocol::{self, KILL, ProtocolError, Report, TERMINATE};
 use crate::sys::process::{children_cpu_ms, next_signal, signal_all};
 
-/// What is kept, which decides how all of it is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// A PID namespace, as its init.
-    Namespace,
-    /// The descendants of this process.
-    Descendants,
+/// What the keeper watches.
+pub(super) struct Watched<'a> {
+    /// How all of what is kept is reached, and its end proven.
+    pub(super) proof: Proof,
+    /// Orders of the launcher; its end is one too.
+    pub(super) line: &'a OwnedFd,
+    /// The handle of the guard.
+    pub(super) guard: &'a OwnedFd,
+    /// The signals that this process was sent.
+    pub(super) signals: &'a OwnedFd,
+    /// The process to wait for.
+    pub(super) command: Pid,
 }
 
 /// Why the watch ended.
@@ -29,6 +34,8 @@ enum End {
     Command(i32),
     /// The launcher asked for it, or is gone.
     Ordered,
+    /// The guard is gone, and with it who would tell that nothing is left.
+    Unguarded,
 }
 
 /// Waits for a child, whatever interrupts.
@@ -41,62 +48,79 @@ pub(super) fn wait_for(child: Pid) {
     }
 }
 
-/// Watches until the command ends or the launcher wants its end, then ends all.
-pub(super) fn keep(
-    kept: Kept,
-    line: &OwnedFd,
-    signals: &OwnedFd,
-    command: Pid,
-) -> Result<(), ProtocolError> {
-    let end = watch(kept, line, signals, command);
-    let mut status = match end {
-        End::Command(status) => Some(status),
-        End::Ordered => None,
-    };
-    if kept == Kept::Descendants {
-        status = status.or(sweep::all(command));
-    }
-    if let Some(status) = status {
-        protocol::send(line.as_fd(), &Report::Exited { status }, &[])?;
-    }
-    match kept {
-        // The caller exits next; the kernel kills the rest, and the helper
-        // reports when it has seen it.
-        Kept::Namespace => Ok(()),
-        Kept::Descendants => {
-            let emptied = Report::Emptied {
-                cpu_ms: children_cpu_ms(),
-                proof: Proof::SubreaperSwept,
-            };
-            protocol::send(line.as_fd(), &emptied, &[])
-        }
+/// The report that nothing is left.
+pub(super) fn emptied(proof: Proof) -> Report {
+    Report::Emptied {
+        cpu_ms: children_cpu_ms(),
+        proof,
     }
 }
 
-fn watch(kept: Kept, line: &OwnedFd, signals: &OwnedFd, command: Pid) -> End {
-    loop {
-        // Before the first poll too: the command may have ended by now.
-        if let Some(status) = reap(command) {
-            return End::Command(status);
+impl Watched<'_> {
+    /// Watches until the command ends or the launcher wants its end, then ends all.
+    ///
+    /// In a namespace the caller exits next; the kernel kills the rest, and the
+    /// guard reports when it has seen it.
+    pub(super) fn keep(&self) -> Result<(), ProtocolError> {
+        let end = self.watch();
+        let mut status = match end {
+            End::Command(status) => Some(status),
+            End::Ordered | End::Unguarded => None,
+        };
+        match self.proof {
+            Proof::PidNamespace => {}
+            Proof::SubreaperSwept => status = status.or(sweep::all(self.command)),
         }
-        let mut entries = [
-            PollFd::new(line, PollFlags::IN),
-            PollFd::new(signals, PollFlags::IN),
-        ];
-        match poll(&mut entries, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return End::Ordered,
+        if let Some(status) = status {
+            protocol::send(self.line.as_fd(), &Report::Exited { status }, &[])?;
         }
-        if !entries[0].revents().is_empty() {
-            match order(line) {
-                Some(KILL) | None => return End::Ordered,
-                Some(TERMINATE) => terminate(kept),
-                Some(_) => {}
+        match (end, self.proof) {
+            (End::Unguarded, Proof::SubreaperSwept) => {
+                protocol::send(self.line.as_fd(), &emptied(self.proof), &[])
+            }
+            (End::Unguarded, Proof::PidNamespace) | (End::Command(_) | End::Ordered, _) => Ok(()),
+        }
+    }
+
+    fn watch(&self) -> End {
+        loop {
+            // Before the first poll too: the command may have ended by now.
+            if let Some(status) = reap(self.command) {
+                return End::Command(status);
+            }
+            let mut entries = [
+                PollFd::new(self.line, PollFlags::IN),
+                PollFd::new(self.signals, PollFlags::IN),
+                PollFd::new(self.guard, PollFlags::IN),
+            ];
+            match poll(&mut entries, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return End::Ordered,
+            }
+            if !entries[2].revents().is_empty() {
+                return End::Unguarded;
+            }
+            if !entries[0].revents().is_empty() {
+                match order(self.line) {
+                    Some(KILL) | None => return End::Ordered,
+                    Some(TERMINATE) => self.terminate(),
+                    Some(_) => {}
+                }
+            }
+            while let Some(signal) = next_signal(self.signals) {
+                if signal != libc::SIGCHLD {
+                    self.terminate();
+                }
             }
         }
-        while let Some(signal) = next_signal(signals) {
-            if signal != libc::SIGCHLD {
-                terminate(kept);
+    }
+
+    /// Asks everything inside to end; stopped processes are woken to hear it.
+    fn terminate(&self) {
+        for signal in [libc::SIGTERM, libc::SIGCONT] {
+            match self.proof {
+                Proof::PidNamespace => signal_all(signal),
+                Proof::SubreaperSwept => sweep::signal(signal),
             }
         }
     }
@@ -109,16 +133,6 @@ fn order(line: &OwnedFd) -> Option<u8> {
         Ok(1) => Some(byte[0]),
         Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Some(0),
         Ok(_) | Err(_) => None,
-    }
-}
-
-/// Asks everything inside to end; stopped processes are woken to hear it.
-fn terminate(kept: Kept) {
-    for signal in [libc::SIGTERM, libc::SIGCONT] {
-        match kept {
-            Kept::Namespace => signal_all(signal),
-            Kept::Descendants => sweep::signal(signal),
-        }
     }
 }
 

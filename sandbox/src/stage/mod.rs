@@ -1,14 +1,16 @@
 //! Owns the child's side: the ordered steps from a fresh process to the command.
 //!
 //! ```text
-//! launcher --life line--> H0 helper: session, death signal, namespaces
-//!                          └─ H1 init (pid 1): mounts, late user namespace,
+//! launcher --life line--> H0 guard: session, namespaces; outlives H1 and says so
+//!                          └─ H1 keeper (pid 1): mounts, late user namespace,
 //!                              │   then: reaps, forwards, watches the line
 //!                              └─ H2: capabilities, Landlock, seccomp,
 //!                                     canaries, limits, exec
 //! ```
 //!
-//! Without a PID namespace H0 does the work of H1 as a sub-reaper. Every step
+//! With a PID namespace H1 is its init: it dies with H0, H0 with the launcher,
+//! and everything inside with H1. Without one H0 and H1 are sub-reapers that
+//! watch each other: whichever is left sweeps what is left. Every step
 //! that fails is reported over the life line and nothing is started. Entered
 //! from `main` through [`enter_stage_if_asked`] and from nowhere else.
 
@@ -27,7 +29,7 @@ use rustix::process::{
 };
 
 use crate::enforcement::{Enforcement, Proof, Status};
-use crate::layers::mounts::Processes;
+use crate::layers::mounts::{Processes, Viewed};
 use crate::layers::namespaces::{self, Spaces};
 use crate::layers::{LayerError, descriptors, mounts};
 use crate::policy::Layer;
@@ -103,6 +105,8 @@ struct Cage<'a> {
     request: Request,
     spaces: Spaces,
     report: Enforcement,
+    /// The handle of H0, in H1.
+    guard: Option<OwnedFd>,
 }
 
 /// H0: the helper that the launcher started.
@@ -122,55 +126,72 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
         request,
         spaces,
         report: Enforcement::default(),
+        guard: None,
     };
-    if cage.spaces.pid() {
-        cage.report.proof = Proof::PidNamespace;
-        guard_init(cage)
+    cage.report.proof = if cage.spaces.pid() {
+        Proof::PidNamespace
     } else {
-        cage.report.proof = Proof::SubreaperSwept;
-        // This process must outlive the launcher to sweep what is left; it
+        // Both must outlive the launcher to sweep what is left; the keeper
         // watches the line instead.
         set_parent_process_death_signal(None).map_err(failed("outlive the launcher"))?;
         sweep::require_own_procfs().map_err(failed("find descendants"))?;
         set_child_subreaper(Some(getpid())).map_err(failed("become a sub-reaper"))?;
-        prepare(&mut cage)?;
-        hold(cage)
-    }
+        Proof::SubreaperSwept
+    };
+    guard(cage)
 }
 
-/// H0 with a PID namespace: makes its init and waits until it is empty.
-fn guard_init(mut cage: Cage<'_>) -> Result<(), Stop> {
-    die_with_parent()?;
-    let this = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed("watch the helper"))?;
-    let line = cage.line;
-    match fork().map_err(failed("start the init"))? {
-        Fork::Parent(init) => {
+/// H0: makes the keeper, waits for its end, and tells when nothing is left.
+fn guard(mut cage: Cage<'_>) -> Result<(), Stop> {
+    let this = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed("watch the guard"))?;
+    let (line, proof) = (cage.line, cage.report.proof);
+    match fork().map_err(failed("start the keeper"))? {
+        Fork::Parent(keeper) => {
+            drop(this);
             close_standard();
-            keeper::wait_for(init);
-            let emptied = Report::Emptied {
-                cpu_ms: crate::sys::process::children_cpu_ms(),
-                proof: Proof::PidNamespace,
-            };
-            Ok(protocol::send(line.as_fd(), &emptied, &[])?)
+            match proof {
+                Proof::PidNamespace => keeper::wait_for(keeper),
+                // Also what a keeper that was killed left behind.
+                Proof::SubreaperSwept => sweep::after(keeper),
+            }
+            Ok(protocol::send(line.as_fd(), &keeper::emptied(proof), &[])?)
         }
         Fork::Child => {
-            let result = die_with_parent().and_then(|()| {
-                // The helper may have died before the request above took effect.
-                if readable(&this) {
-                    Err(Stop::Gone)
-                } else {
-                    prepare(&mut cage).and_then(|()| hold(cage))
-                }
-            });
-            drop(this);
+            cage.guard = Some(this);
+            let result = guarded(&mut cage).and_then(|()| hold(cage));
             exit_now(finish(line, result))
         }
     }
 }
 
+/// H1 until the command: ties itself to the guard, and prepares.
+fn guarded(cage: &mut Cage<'_>) -> Result<(), Stop> {
+    match cage.report.proof {
+        Proof::PidNamespace => {}
+        Proof::SubreaperSwept => {
+            set_child_subreaper(Some(getpid())).map_err(failed("become a sub-reaper"))?;
+        }
+    }
+    tie_to_guard(cage)?;
+    prepare(cage)
+}
+
+/// Dies with the guard from here on, where that ends all; at once if it is dead.
+fn tie_to_guard(cage: &Cage<'_>) -> Result<(), Stop> {
+    match cage.report.proof {
+        Proof::PidNamespace => die_with_parent()?,
+        Proof::SubreaperSwept => {}
+    }
+    // The guard may have died before the request above took effect.
+    match &cage.guard {
+        Some(guard) if readable(guard) => Err(Stop::Gone),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// What only the namespaces' first process can do: the view, the late user namespace.
 fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
-    let status = view(cage)?;
+    let Viewed { status, procfs } = view(cage)?;
     if matches!(status, Status::Absent { .. } | Status::Waived) {
         // Landlock covers neither, and no rule could take them away.
         cage.report.holes.extend([
@@ -180,73 +201,81 @@ fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
         ]);
     }
     cage.report.layers.insert(Layer::Mounts, status);
-    let hole = namespaces::descend(&mut cage.spaces, &cage.request.policy)?;
+    let hole = namespaces::descend(&mut cage.spaces, &cage.request.policy, procfs)?;
     cage.report.holes.extend(hole);
     cage.report.uid_map = cage.spaces.uid_map;
     let status = cage.spaces.status(&cage.request.policy);
     cage.report.layers.insert(Layer::Namespaces, status);
-    if cage.spaces.pid() {
-        die_with_parent()?;
-    }
+    // New credentials took the death signal away.
+    tie_to_guard(cage)?;
     // Nothing inside may look into this process or borrow its descriptors.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("become opaque"))
 }
 
-fn view(cage: &Cage<'_>) -> Result<Status, Stop> {
+fn view(cage: &Cage<'_>) -> Result<Viewed, Stop> {
     let policy = &cage.request.policy;
+    let without = |status| Viewed {
+        status,
+        procfs: None,
+    };
     if let Some(status) = mounts::unmounted(policy) {
-        return Ok(status);
+        return Ok(without(status));
     }
     let processes = if cage.spaces.pid() {
         Processes::Own
     } else {
         Processes::Hosts
     };
-    let result = match cage.spaces.no_mounts() {
-        Some(reason) => Err(reason),
+    let reason = match cage.spaces.no_mounts() {
+        Some(reason) => reason,
         None => match mounts::apply(policy, processes) {
-            Ok(status) => return Ok(status),
+            Ok(viewed) => return Ok(viewed),
             Err(LayerError::Policy(error)) => return Err(Stop::Failed(Failure::Policy(error))),
-            Err(LayerError::Step { what, reason }) => Err(format!("{what}: {reason}")),
+            Err(LayerError::Step { what, reason }) => format!("{what}: {reason}"),
         },
     };
-    match (result, cage.request.purpose) {
-        (Ok(status), _) => Ok(status),
+    match cage.request.purpose {
         // The command would see other files than its policy says.
-        (Err(reason), Purpose::Run) => Err(Stop::Failed(Failure::Unavailable {
+        Purpose::Run => Err(Stop::Failed(Failure::Unavailable {
             layer: Layer::Mounts,
             reason,
         })),
-        (Err(reason), Purpose::Probe) => Ok(Status::Absent { reason }),
+        Purpose::Probe => Ok(without(Status::Absent { reason })),
     }
 }
 
 /// Starts the confined process and keeps it until the end.
-fn hold(cage: Cage<'_>) -> Result<(), Stop> {
-    let line = cage.line;
+fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
+    let (line, proof) = (cage.line, cage.report.proof);
+    let guard = cage
+        .guard
+        .take()
+        .expect("because the keeper is made with a guard");
     let signals = signal_descriptor().map_err(failed("receive signals"))?;
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
-    let kept = if cage.spaces.pid() {
-        keeper::Kept::Namespace
-    } else {
-        keeper::Kept::Descendants
-    };
     let command = match fork().map_err(failed("start the command"))? {
         Fork::Parent(command) => command,
         Fork::Child => {
-            drop(told);
+            drop((told, guard));
             exit_now(command::confine_and_execute(cage, &tell))
         }
     };
     drop(tell);
     close_standard();
-    announce(line, kept, &told)?;
-    keeper::keep(kept, line, &signals, command).map_err(Stop::from)
+    announce(line, proof, &told)?;
+    let watched = keeper::Watched {
+        proof,
+        line,
+        guard: &guard,
+        signals: &signals,
+        command,
+    };
+    watched.keep().map_err(Stop::from)
 }
 
 /// Passes on what the confined process tells before its exec; the end of the
 /// pipe is the exec, or the process's end.
-fn announce(line: &OwnedFd, kept: keeper::Kept, told: &OwnedFd) -> Result<(), Stop> {
+fn announce(line: &OwnedFd, proof: Proof, told: &OwnedFd) -> Result<(), Stop> {
     let mut frames = Vec::new();
     let mut chunk = [0; 4096];
     loop {
@@ -258,13 +287,13 @@ fn announce(line: &OwnedFd, kept: keeper::Kept, told: &OwnedFd) -> Result<(), St
         }
     }
     frames.extend(protocol::encode(&Report::Started)?);
-    match kept {
-        keeper::Kept::Namespace => {
+    match proof {
+        Proof::PidNamespace => {
             let this = pidfd_open(getpid(), PidfdFlags::empty())
                 .map_err(failed("make a handle of the init"))?;
             protocol::send_bytes(line.as_fd(), &frames, &[this.as_fd()])?;
         }
-        keeper::Kept::Descendants => protocol::send_bytes(line.as_fd(), &frames, &[])?,
+        Proof::SubreaperSwept => protocol::send_bytes(line.as_fd(), &frames, &[])?,
     }
     Ok(())
 }

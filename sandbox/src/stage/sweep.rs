@@ -24,6 +24,14 @@ pub(super) fn require_own_procfs() -> std::io::Result<()> {
     Err(std::io::Error::other("/proc is of another PID namespace"))
 }
 
+/// Waits for the end of a keeper, and ends what it left behind.
+///
+/// A keeper leaves nothing unless it was killed.
+pub(super) fn after(keeper: Pid) {
+    super::keeper::wait_for(keeper);
+    all(keeper);
+}
+
 /// Kills until nothing is left; the command's status if it is among the dead.
 pub(super) fn all(command: Pid) -> Option<i32> {
     let mut found = None;
