@@ -4,6 +4,7 @@
 //! life line, and the init's handle means that very process for ever.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
@@ -52,8 +53,15 @@ pub struct Confined {
     line: Arc<Line>,
     reader: Reader,
     enforcement: Enforcement,
-    stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
+    ends: Ends,
+}
+
+/// What the launcher can take of a running command.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+    pub(crate) gateway: Option<TcpListener>,
 }
 
 /// The launcher's end of the life line.
@@ -104,7 +112,7 @@ impl Line {
 impl Confined {
     pub(crate) fn new(
         helper: Child,
-        (stdout, stderr): (Option<OwnedFd>, Option<OwnedFd>),
+        ends: Ends,
         line: Line,
         reader: Reader,
         enforcement: Enforcement,
@@ -114,8 +122,7 @@ impl Confined {
             line: Arc::new(line),
             reader,
             enforcement,
-            stdout,
-            stderr,
+            ends,
         }
     }
 
@@ -127,12 +134,18 @@ impl Confined {
 
     /// The read end of the command's standard output; none the second time.
     pub fn take_stdout(&mut self) -> Option<OwnedFd> {
-        self.stdout.take()
+        self.ends.stdout.take()
     }
 
     /// The read end of the command's standard error; none the second time.
     pub fn take_stderr(&mut self) -> Option<OwnedFd> {
-        self.stderr.take()
+        self.ends.stderr.take()
+    }
+
+    /// The listener of the gateway, where the policy has one; none the second
+    /// time. It accepts here what connects to the gateway's port inside.
+    pub fn take_gateway(&mut self) -> Option<TcpListener> {
+        self.ends.gateway.take()
     }
 
     /// Names the first process of the cage for whoever finds this cage after
@@ -174,7 +187,7 @@ impl Confined {
             match report {
                 Report::Exited { status: raw } => status = Some(ExitStatus::from_raw(raw)),
                 Report::Emptied { cpu_ms, proof } => emptied = Some((cpu_ms, proof)),
-                Report::Ready(_) | Report::Started | Report::Failed(_) => {}
+                Report::Ready(_) | Report::Started { .. } | Report::Failed(_) => {}
             }
         }
         self.helper.wait().map_err(WaitError::Helper)?;

@@ -3,10 +3,11 @@
 //! Filled in by the stage, read by the launcher. It never guesses: a status is
 //! set by the code that tried the thing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::guarantees::{Feature, Guarantee};
 use crate::policy::Layer;
 
 /// What was enforced for one command.
@@ -15,6 +16,10 @@ use crate::policy::Layer;
 pub struct Enforcement {
     /// What each layer achieved; every layer is listed.
     pub layers: BTreeMap<Layer, Status>,
+    /// What of the kernel is in force; decides who holds which guarantee.
+    pub features: BTreeSet<Feature>,
+    /// What was attempted from inside, without success, before the command.
+    pub tried: Vec<Tried>,
     /// The version of Landlock that the kernel has.
     pub landlock_abi: Option<u32>,
     /// How user ids look from inside.
@@ -31,6 +36,16 @@ impl Enforcement {
     pub fn status(&self, layer: Layer) -> Option<&Status> {
         self.layers.get(&layer)
     }
+}
+
+/// An attempt to break a guarantee that failed, as it must.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tried {
+    /// What would have been broken.
+    pub guarantee: Guarantee,
+    /// What was attempted, as an imperative.
+    pub attempt: String,
 }
 
 /// How user ids look from inside.

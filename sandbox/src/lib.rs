@@ -83,8 +83,10 @@
 //!         ],
 //!         network: Network::None,
 //!         limits: Limits::default(),
+//!         out_of_reach: vec![],
 //!         waived: [].into(),
 //!         required: [Layer::Landlock, Layer::Mounts, Layer::Namespaces].into(),
+//!         promised: Guarantee::ALL.iter().copied().filter(|one| *one != Guarantee::BoundedResources).collect(),
 //!     };
 //!     let confined = spawn(&policy, Input::Null, &Helper::current())?;
 //!     assert_eq!(confined.enforcement().status(Layer::Landlock), Some(&Status::Full));
@@ -95,9 +97,12 @@
 #![deny(unsafe_code, missing_docs)]
 #![warn(unreachable_pub, clippy::unwrap_used)]
 
+mod bait;
 mod confined;
 mod enforcement;
+pub mod guarantees;
 mod identity;
+mod input;
 mod layers;
 mod policy;
 mod probe;
@@ -111,12 +116,14 @@ mod stage;
 mod sys;
 
 pub use confined::{Confined, Ended, Killer, WaitError};
-pub use enforcement::{Enforcement, Proof, Status, UidMap};
+pub use enforcement::{Enforcement, Proof, Status, Tried, UidMap};
+pub use guarantees::{Feature, Guarantee};
 pub use identity::Identity;
+pub use input::Input;
 pub use policy::{
     Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Policy, PolicyError,
     Rights, UnknownLayer, View, ViewMode,
 };
 pub use probe::probe;
-pub use spawn::{Helper, HelperError, Input, SpawnError, spawn};
+pub use spawn::{Helper, HelperError, SpawnError, spawn};
 pub use stage::{STAGE_ARGUMENT, enter_stage_if_asked};

@@ -33,8 +33,10 @@ pub fn probe(helper: &Helper) -> Result<Enforcement, SpawnError> {
         }],
         network: Network::None,
         limits: Limits::default(),
+        out_of_reach: vec![],
         waived: [].into(),
         required: [].into(),
+        promised: [].into(),
     };
     rehearse(&policy, helper)
 }

@@ -16,7 +16,9 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::bait::Bait;
 use crate::enforcement::{Enforcement, Proof};
+use crate::guarantees::Guarantee;
 use crate::policy::{Layer, Policy, PolicyError};
 
 /// Asks for `SIGTERM` to everything inside.
@@ -33,6 +35,7 @@ const LONGEST: usize = 64 << 20;
 pub(crate) struct Request {
     pub(crate) purpose: Purpose,
     pub(crate) policy: Policy,
+    pub(crate) bait: Bait,
 }
 
 /// Whether a command is to run.
@@ -49,8 +52,8 @@ pub(crate) enum Purpose {
 pub(crate) enum Report {
     /// Every layer is in place.
     Ready(Enforcement),
-    /// The command was executed.
-    Started,
+    /// The command was executed; these came along, in this order.
+    Started { handed: Vec<Handed> },
     /// Nothing was started.
     Failed(Failure),
     /// The command ended with this wait status.
@@ -59,14 +62,37 @@ pub(crate) enum Report {
     Emptied { cpu_ms: u64, proof: Proof },
 }
 
+/// What a descriptor is that the stage hands to the launcher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Handed {
+    /// A handle of the PID namespace's init.
+    Init,
+    /// The listener inside, of a policy with a gateway.
+    Gateway,
+}
+
 /// Why nothing was started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Failure {
     Policy(PolicyError),
-    Unavailable { layer: Layer, reason: String },
-    Command { errno: i32 },
-    Canary { attempt: String },
-    Step { step: String, reason: String },
+    Unavailable {
+        layer: Layer,
+        reason: String,
+    },
+    Command {
+        errno: i32,
+    },
+    Unheld {
+        guarantees: Vec<Guarantee>,
+    },
+    Canary {
+        guarantee: Guarantee,
+        attempt: String,
+    },
+    Step {
+        step: String,
+        reason: String,
+    },
 }
 
 /// Why a message did not come through.

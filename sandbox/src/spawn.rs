@@ -6,16 +6,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use crate::confined::{Confined, Line};
+use crate::bait::{self, Laid};
+use crate::confined::{Confined, Ends, Line};
 use crate::enforcement::Enforcement;
+use crate::guarantees::{Guarantee, needs};
+use crate::input::{self, Input};
 use crate::policy::{Layer, Policy, PolicyError};
-use crate::protocol::{self, Failure, ProtocolError, Purpose, Reader, Report, Request};
+use crate::protocol::{self, Failure, Handed, ProtocolError, Purpose, Reader, Report, Request};
 use crate::stage::STAGE_ARGUMENT;
 
 /// How to start this program again as the stage.
@@ -37,15 +41,6 @@ impl Helper {
             args: vec![STAGE_ARGUMENT.into()],
         }
     }
-}
-
-/// What the command reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
-    /// Nothing.
-    Null,
-    /// What the launcher itself reads.
-    Inherit,
 }
 
 /// Why nothing was started.
@@ -72,9 +67,19 @@ pub enum SpawnError {
         /// Why.
         source: io::Error,
     },
+    /// Nothing on this machine holds what was promised.
+    #[error("{}", unheld(.guarantees))]
+    Unheld {
+        /// The guarantees that no layer holds.
+        guarantees: Vec<Guarantee>,
+    },
     /// An attempt to get out of the finished cage succeeded.
-    #[error("confine the command: it could {attempt}, although every layer reported success")]
+    #[error(
+        "hold `{guarantee}`: it was possible to {attempt}, although every layer reported success"
+    )]
     CanaryEscaped {
+        /// What was broken.
+        guarantee: Guarantee,
         /// What was possible.
         attempt: String,
     },
@@ -125,12 +130,12 @@ pub fn spawn(policy: &Policy, input: Input, helper: &Helper) -> Result<Confined,
     let enforcement = match starting.next()? {
         Report::Ready(enforcement) => enforcement,
         Report::Failed(failure) => return Err(starting.refused(failure, policy)),
-        Report::Started | Report::Exited { .. } | Report::Emptied { .. } => {
+        Report::Started { .. } | Report::Exited { .. } | Report::Emptied { .. } => {
             return Err(starting.out_of_turn());
         }
     };
     match starting.next()? {
-        Report::Started => Ok(starting.started(enforcement)),
+        Report::Started { handed } => Ok(starting.started(enforcement, &handed)),
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
         Report::Ready(_) | Report::Exited { .. } | Report::Emptied { .. } => {
             Err(starting.out_of_turn())
@@ -145,7 +150,7 @@ pub(crate) fn rehearse(policy: &Policy, helper: &Helper) -> Result<Enforcement, 
     match starting.next()? {
         Report::Ready(enforcement) => Ok(enforcement),
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
-        Report::Started | Report::Exited { .. } | Report::Emptied { .. } => {
+        Report::Started { .. } | Report::Exited { .. } | Report::Emptied { .. } => {
             Err(starting.out_of_turn())
         }
     }
@@ -157,6 +162,7 @@ struct Starting {
     socket: Option<OwnedFd>,
     helper: Option<Child>,
     reader: Reader,
+    laid: Laid,
 }
 
 impl Starting {
@@ -172,6 +178,7 @@ impl Starting {
             None,
         )
         .map_err(|errno| failed(errno.into()))?;
+        let laid = bait::lay().map_err(failed)?;
         let child = std::process::Command::new(&helper.program)
             .args(&helper.args)
             .env_clear()
@@ -185,6 +192,7 @@ impl Starting {
             socket: Some(ours),
             helper: Some(child),
             reader: Reader::new(),
+            laid,
         })
     }
 
@@ -198,11 +206,17 @@ impl Starting {
         let request = Request {
             purpose,
             policy: policy.clone(),
+            bait: self.laid.bait.clone(),
         };
-        let stdin = io::stdin();
         let sent = match input {
             Input::Null => protocol::send(self.socket().as_fd(), &request, &[]),
-            Input::Inherit => protocol::send(self.socket().as_fd(), &request, &[stdin.as_fd()]),
+            Input::Piped => {
+                let pipe = input::piped().map_err(|source| HelperError::Start {
+                    program: "the copier of standard input".into(),
+                    source,
+                })?;
+                protocol::send(self.socket().as_fd(), &request, &[pipe.as_fd()])
+            }
         };
         sent.map_err(|error| self.broken(&error))
     }
@@ -264,12 +278,15 @@ impl Starting {
                     .to_owned(),
                 source: io::Error::from_raw_os_error(errno),
             },
-            Failure::Canary { attempt } => SpawnError::CanaryEscaped { attempt },
+            Failure::Unheld { guarantees } => SpawnError::Unheld { guarantees },
+            Failure::Canary { guarantee, attempt } => {
+                SpawnError::CanaryEscaped { guarantee, attempt }
+            }
             Failure::Step { step, reason } => HelperError::Step { step, reason }.into(),
         }
     }
 
-    fn started(mut self, enforcement: Enforcement) -> Confined {
+    fn started(mut self, enforcement: Enforcement, handed: &[Handed]) -> Confined {
         let socket = self
             .socket
             .take()
@@ -279,12 +296,22 @@ impl Starting {
             .take()
             .expect("because the start is over only now");
         let mut reader = std::mem::replace(&mut self.reader, Reader::new());
-        let init = reader.descriptors.pop();
+        let (mut init, mut gateway) = (None, None);
+        for (what, descriptor) in handed.iter().zip(reader.descriptors.drain(..)) {
+            match what {
+                Handed::Init => init = Some(descriptor),
+                Handed::Gateway => gateway = Some(TcpListener::from(descriptor)),
+            }
+        }
         let stdout = helper.stdout.take().map(OwnedFd::from);
         let stderr = helper.stderr.take().map(OwnedFd::from);
         Confined::new(
             helper,
-            (stdout, stderr),
+            Ends {
+                stdout,
+                stderr,
+                gateway,
+            },
             Line { socket, init },
             reader,
             enforcement,
@@ -302,6 +329,13 @@ impl Drop for Starting {
             drop(helper.wait());
         }
     }
+}
+
+fn unheld(guarantees: &[Guarantee]) -> String {
+    let each = guarantees
+        .iter()
+        .map(|one| format!("hold `{one}`, which needs {}", needs(*one)));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 fn hint(layer: Layer) -> &'static str {

@@ -232,7 +232,7 @@ impl Run {
     ) -> Result<Ended, Halt> {
         let input = match self.request.stdin {
             StdinMode::Null => Input::Null,
-            StdinMode::Pass => Input::Inherit,
+            StdinMode::Pass => Input::Piped,
         };
         let marker = self.agent_directory(seat).join(STARTED);
         fs::write(&marker, b"").map_err(|error| Error::at(Stage::Process, error))?;

@@ -1,9 +1,9 @@
 //! Owns which files may be opened, and what the kernel's version leaves out.
 //!
 //! The rules are opened in the finished view, so they mean what the command
-//! will see. The rights of version 3 are the least that is worth having
-//! (without them a file can be truncated or moved between directories); an
-//! older kernel counts as having none.
+//! will see, and no link is followed that was not followed when the view was
+//! planned. Every version is used: what an old one lacks is in the report, and
+//! the table of guarantees knows whether another layer holds it.
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
@@ -15,16 +15,15 @@ use rustix::io::Errno;
 use super::LayerError;
 use super::namespaces::Spaces;
 use crate::enforcement::Status;
+use crate::guarantees::Feature;
 use crate::policy::{FileRule, Layer, Network, Policy, PolicyError, Rights};
 use crate::sys::kernel::landlock_abi;
-
-/// The oldest version that is used at all.
-const LEAST: u32 = 3;
 
 /// What the layer did.
 pub(crate) struct Applied {
     pub(crate) status: Status,
     pub(crate) abi: Option<u32>,
+    pub(crate) features: Vec<Feature>,
     pub(crate) holes: Vec<String>,
 }
 
@@ -32,30 +31,25 @@ pub(crate) struct Applied {
 pub(crate) fn apply(policy: &Policy, spaces: &Spaces) -> Result<Applied, LayerError> {
     let found = landlock_abi();
     let abi = found.as_ref().ok().copied();
-    let done = |status, holes| Ok(Applied { status, abi, holes });
+    let without = |status, holes| {
+        Ok(Applied {
+            status,
+            abi,
+            features: vec![],
+            holes,
+        })
+    };
     if policy.waives(Layer::Landlock) {
-        return done(
+        return without(
             Status::Waived,
             vec!["any file may be opened that the user may open".into()],
         );
     }
     let version = match found {
-        Ok(version) if version >= LEAST => version,
-        Ok(version) => {
-            return done(
-                Status::Absent {
-                    reason: format!("the kernel has version {version}, {LEAST} is the least"),
-                },
-                vec![],
-            );
-        }
+        Ok(version) => version,
         Err(source) => {
-            return done(
-                Status::Absent {
-                    reason: format!("the kernel has no Landlock: {source}"),
-                },
-                vec![],
-            );
+            let reason = format!("the kernel has no Landlock: {source}");
+            return without(Status::Absent { reason }, vec![]);
         }
     };
     let level = ABI::from(i32::try_from(version).unwrap_or(i32::MAX));
@@ -76,7 +70,16 @@ pub(crate) fn apply(policy: &Policy, spaces: &Spaces) -> Result<Applied, LayerEr
     } else {
         vec![]
     };
-    done(Status::unless(missing(version, policy, spaces)), holes)
+    let of_version = Feature::OF_LANDLOCK.iter();
+    Ok(Applied {
+        status: Status::unless(missing(version, policy, spaces)),
+        abi,
+        features: of_version
+            .filter(|(since, _)| *since <= version)
+            .map(|(_, feature)| *feature)
+            .collect(),
+        holes,
+    })
 }
 
 fn create(policy: &Policy, spaces: &Spaces, level: ABI) -> Result<RulesetCreated, LayerError> {
@@ -88,7 +91,7 @@ fn create(policy: &Policy, spaces: &Spaces, level: ABI) -> Result<RulesetCreated
         .map_err(LayerError::step("name file rights"))?;
     // In a network namespace of its own the command reaches only itself, and
     // may: ports are ruled where it would reach the host's.
-    let shared = policy.network == Network::None && !policy.waives(Layer::Network) && !spaces.net();
+    let shared = is_shared(policy, spaces) && !policy.waives(Layer::Network);
     if shared && level >= ABI::V4 {
         ruleset = ruleset
             .handle_access(AccessNet::from_all(level))
@@ -154,9 +157,19 @@ fn rights(rights: Rights, level: ABI) -> BitFlags<AccessFs> {
     }
 }
 
+/// Whether a network that should not be there is the host's.
+fn is_shared(policy: &Policy, spaces: &Spaces) -> bool {
+    match policy.network {
+        Network::None | Network::Gateway { .. } => !spaces.net(),
+        Network::Open => false,
+    }
+}
+
 fn missing(version: u32, policy: &Policy, spaces: &Spaces) -> Vec<String> {
-    let shared = policy.network == Network::None && !spaces.net();
+    let shared = is_shared(policy, spaces);
     let later = [
+        (2, true, "moves between directories, which are all denied"),
+        (3, true, "truncation"),
         (4, shared, "TCP ports"),
         (5, true, "control of devices"),
         (

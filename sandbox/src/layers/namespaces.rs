@@ -7,6 +7,7 @@
 //! machines forbid them one by one.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
 
 use caps::{CapSet, Capability};
@@ -16,6 +17,7 @@ use rustix::thread::UnshareFlags;
 
 use super::LayerError;
 use crate::enforcement::{Status, UidMap};
+use crate::guarantees::Feature;
 use crate::policy::{Layer, Network, Policy};
 use crate::sys::kernel::{raise_loopback, unshare};
 
@@ -25,6 +27,8 @@ pub(crate) struct Spaces {
     made: UnshareFlags,
     refused: BTreeMap<&'static str, String>,
     pub(crate) uid_map: UidMap,
+    /// Whether the user namespace may have no further ones.
+    closed: bool,
 }
 
 impl Spaces {
@@ -50,6 +54,22 @@ impl Spaces {
         format!("no {name} namespace: {reason}")
     }
 
+    /// What of the kernel is in force.
+    pub(crate) fn features(&self) -> impl Iterator<Item = Feature> {
+        let own_users = match self.uid_map {
+            UidMap::Itself => true,
+            UidMap::Host => false,
+        };
+        [
+            (self.pid(), Feature::PidNamespace),
+            (self.net(), Feature::NetworkNamespace),
+            (own_users, Feature::UserNamespace),
+            (own_users && self.closed, Feature::NamespaceQuota),
+        ]
+        .into_iter()
+        .filter_map(|(holds, feature)| holds.then_some(feature))
+    }
+
     /// What the layer achieved.
     pub(crate) fn status(&self, policy: &Policy) -> Status {
         if policy.waives(Layer::Namespaces) {
@@ -73,22 +93,25 @@ pub(crate) fn apply(policy: &Policy) -> Result<Spaces, LayerError> {
         made: UnshareFlags::empty(),
         refused: BTreeMap::new(),
         uid_map: UidMap::Host,
+        closed: false,
     };
     let wanted = wanted(policy);
     if wanted.is_empty() {
         return Ok(spaces);
     }
+    let mut procfs = None;
     if !privileged() {
         if let Err(source) = unshare(UnshareFlags::NEWUSER) {
             spaces.refused.insert("user", source.to_string());
             return Ok(spaces);
         }
-        let procfs = host_procfs().ok_or_else(|| LayerError::Step {
+        let found = host_procfs().ok_or_else(|| LayerError::Step {
             what: "map this user".into(),
             reason: "procfs is not there".into(),
         })?;
-        map_itself(&procfs)?;
+        map_itself(&found)?;
         spaces.uid_map = UidMap::Itself;
+        procfs = Some(found);
     }
     // All at once where the machine allows it, because each call costs a set
     // of its own; one by one where it does not, to learn which it forbids.
@@ -107,6 +130,8 @@ pub(crate) fn apply(policy: &Policy) -> Result<Spaces, LayerError> {
             }
         }
     }
+    // Only now: it would forbid the ones above as well.
+    spaces.closed = procfs.as_ref().is_some_and(forbid_further);
     if spaces.net() {
         // Test suites and local servers talk to themselves on it; it leads
         // nowhere else.
@@ -127,8 +152,11 @@ fn wanted(policy: &Policy) -> Vec<(&'static str, UnshareFlags)> {
     if policy.mounts_wanted() {
         wanted.push(("mount", UnshareFlags::NEWNS));
     }
-    if policy.network == Network::None && !policy.waives(Layer::Network) {
-        wanted.push(("network", UnshareFlags::NEWNET));
+    match policy.network {
+        Network::None | Network::Gateway { .. } if !policy.waives(Layer::Network) => {
+            wanted.push(("network", UnshareFlags::NEWNET));
+        }
+        Network::None | Network::Gateway { .. } | Network::Open => {}
     }
     wanted
 }
@@ -160,9 +188,25 @@ pub(crate) fn descend(
         Ok(()) => {
             map_itself(&procfs)?;
             spaces.uid_map = UidMap::Itself;
+            spaces.closed = forbid_further(&procfs);
             Ok(None)
         }
         Err(source) => Ok(hole(source.to_string())),
+    }
+}
+
+/// The listener of a policy with a gateway, in this cage's network namespace.
+///
+/// The launcher accepts on it from outside: a socket stays in the namespace in
+/// which it was made, whoever holds it.
+pub(crate) fn gateway(policy: &Policy, spaces: &Spaces) -> Result<Option<OwnedFd>, LayerError> {
+    match policy.network {
+        Network::Gateway { port } if spaces.net() => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+                .map_err(LayerError::step(format!("listen on port {port} inside")))?;
+            Ok(Some(listener.into()))
+        }
+        Network::Gateway { .. } | Network::None | Network::Open => Ok(None),
     }
 }
 
@@ -175,7 +219,12 @@ pub(crate) fn network_status(policy: &Policy, spaces: &Spaces, filtered: bool) -
         Network::Open => Status::Absent {
             reason: "the policy leaves the network open".into(),
         },
-        Network::None if spaces.net() => Status::Full,
+        Network::None | Network::Gateway { .. } if spaces.net() => Status::Full,
+        // Without a namespace of its own there is nothing that a gateway could
+        // be reached through and everything else not.
+        Network::Gateway { .. } => Status::Absent {
+            reason: spaces.why("network"),
+        },
         Network::None if filtered => Status::Partial {
             missing: vec![format!(
                 "{}; internet sockets are refused by the system call filter instead",
@@ -214,6 +263,15 @@ fn map_itself(procfs: &OwnedFd) -> Result<(), LayerError> {
     write("setgroups", "deny".into())?;
     write("uid_map", format!("{uid} {uid} 1"))?;
     write("gid_map", format!("{gid} {gid} 1")).map(drop)
+}
+
+/// Allows no user namespace below this one, and with that no privilege in a
+/// namespace of any kind. Only the privilege that is dropped next could undo it.
+fn forbid_further(procfs: &OwnedFd) -> bool {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    openat(procfs, "sys/user/max_user_namespaces", flags, Mode::empty())
+        .and_then(|file| rustix::io::write(&file, b"0"))
+        .is_ok()
 }
 
 fn outside() -> (u32, u32) {

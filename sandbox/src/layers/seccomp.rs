@@ -14,7 +14,9 @@ use seccompiler::{
 };
 
 use super::LayerError;
+use super::namespaces::Spaces;
 use crate::enforcement::Status;
+use crate::guarantees::Feature;
 use crate::policy::{Layer, Network, Policy};
 
 /// Calls that are denied whatever their arguments.
@@ -116,22 +118,62 @@ pub(crate) enum Internet {
     Denied,
 }
 
-impl Internet {
-    /// Denied where the policy wants no network and no namespace takes it away.
-    pub(crate) fn of(policy: &Policy, has_namespace: bool) -> Self {
-        match policy.network {
-            Network::None if !has_namespace && !policy.waives(Layer::Network) => Self::Denied,
-            Network::None | Network::Open => Self::Allowed,
+/// Whether other processes' priorities are left to a PID namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priorities {
+    /// Those of every process that is seen may change.
+    Seen,
+    /// Only those of the caller itself.
+    Own,
+}
+
+/// What the filter has to see to because no namespace does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reach {
+    pub(crate) internet: Internet,
+    pub(crate) priorities: Priorities,
+}
+
+impl Reach {
+    /// Denied is what the policy wants denied and no namespace takes away.
+    pub(crate) fn of(policy: &Policy, spaces: &Spaces) -> Self {
+        let internet = match policy.network {
+            Network::None | Network::Gateway { .. }
+                if !spaces.net() && !policy.waives(Layer::Network) =>
+            {
+                Internet::Denied
+            }
+            Network::None | Network::Gateway { .. } | Network::Open => Internet::Allowed,
+        };
+        let priorities = if spaces.pid() {
+            Priorities::Seen
+        } else {
+            Priorities::Own
+        };
+        Self {
+            internet,
+            priorities,
         }
+    }
+
+    /// What a filter made for it holds.
+    pub(crate) fn features(self) -> impl Iterator<Item = Feature> {
+        [
+            (true, Feature::CallFilter),
+            (self.internet == Internet::Denied, Feature::InternetRefused),
+            (self.priorities == Priorities::Own, Feature::PriorityFilter),
+        ]
+        .into_iter()
+        .filter_map(|(holds, feature)| holds.then_some(feature))
     }
 }
 
 /// Filters the system calls of this thread and all it starts, for good.
-pub(crate) fn apply(policy: &Policy, internet: Internet) -> Result<Status, LayerError> {
+pub(crate) fn apply(policy: &Policy, reach: Reach) -> Result<Status, LayerError> {
     if policy.waives(Layer::Seccomp) {
         return Ok(Status::Waived);
     }
-    let program = program(internet).map_err(LayerError::step("compile the system call filter"))?;
+    let program = program(reach).map_err(LayerError::step("compile the system call filter"))?;
     match apply_filter(&program) {
         Ok(()) => Ok(Status::Full),
         Err(source) => Ok(Status::Absent {
@@ -140,9 +182,9 @@ pub(crate) fn apply(policy: &Policy, internet: Internet) -> Result<Status, Layer
     }
 }
 
-fn program(internet: Internet) -> Result<BpfProgram, seccompiler::BackendError> {
+fn program(reach: Reach) -> Result<BpfProgram, seccompiler::BackendError> {
     let errno = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = SeccompFilter::new(rules(internet)?, SeccompAction::Allow, errno, ARCH.0)?;
+    let filter = SeccompFilter::new(rules(reach)?, SeccompAction::Allow, errno, ARCH.0)?;
     let mut program = prologue();
     program.extend(BpfProgram::try_from(filter)?);
     Ok(program)
@@ -191,7 +233,7 @@ fn prologue() -> BpfProgram {
 }
 
 /// The calls that are denied with some arguments only.
-fn rules(internet: Internet) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+fn rules(reach: Reach) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     let clone =
         NEW_NAMESPACE.map(|flag| all(&[(0, SeccompCmpOp::MaskedEq(word(flag)), word(flag))]));
@@ -199,7 +241,7 @@ fn rules(internet: Internet) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompi
         libc::SYS_clone,
         clone.into_iter().collect::<Result<_, _>>()?,
     );
-    rules.insert(libc::SYS_socket, sockets(internet)?);
+    rules.insert(libc::SYS_socket, sockets(reach.internet)?);
     // Pairs are for talking to oneself; other families than UNIX reach into
     // rarely used parts of the kernel.
     rules.insert(
@@ -221,7 +263,43 @@ fn rules(internet: Internet) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompi
             (0, SeccompCmpOp::Ne, query),
         ])?],
     );
+    match reach.priorities {
+        Priorities::Seen => {}
+        Priorities::Own => priorities(&mut rules)?,
+    }
     Ok(rules)
+}
+
+/// Denies to set what belongs to another process than the caller, which zero means.
+fn priorities(
+    rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
+) -> Result<(), seccompiler::BackendError> {
+    let other = |argument| all(&[(argument, SeccompCmpOp::Ne, 0)]);
+    for call in [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_migrate_pages,
+        libc::SYS_move_pages,
+    ] {
+        rules.insert(call, vec![other(0)?]);
+    }
+    // The first argument says what the second is a number of: a process, a
+    // group, a user.
+    rules.insert(libc::SYS_setpriority, vec![other(1)?, other(0)?]);
+    let process = 1;
+    rules.insert(
+        libc::SYS_ioprio_set,
+        vec![other(1)?, all(&[(0, SeccompCmpOp::Ne, process)])?],
+    );
+    // A limit of another process may be read, not set.
+    let other_and_new = SeccompRule::new(vec![
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?,
+        SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?,
+    ])?;
+    rules.insert(libc::SYS_prlimit64, vec![other_and_new]);
+    Ok(())
 }
 
 fn sockets(internet: Internet) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
@@ -271,19 +349,21 @@ mod tests {
     fn denies_internet_sockets_where_no_namespace_takes_them_away() {
         // A filter binds the thread that applies it.
         let outcome = std::thread::spawn(|| {
-            apply_filter(&program(Internet::Denied).expect("because the rules are constant")).map(
-                |()| {
-                    let errno = |result: Result<(), std::io::Error>| {
-                        result.err().and_then(|error| error.raw_os_error())
-                    };
-                    [
-                        errno(TcpListener::bind("127.0.0.1:0").map(drop)),
-                        errno(TcpListener::bind("[::1]:0").map(drop)),
-                        errno(UdpSocket::bind("127.0.0.1:0").map(drop)),
-                        errno(UnixStream::pair().map(drop)),
-                    ]
-                },
-            )
+            let reach = Reach {
+                internet: Internet::Denied,
+                priorities: Priorities::Own,
+            };
+            apply_filter(&program(reach).expect("because the rules are constant")).map(|()| {
+                let errno = |result: Result<(), std::io::Error>| {
+                    result.err().and_then(|error| error.raw_os_error())
+                };
+                [
+                    errno(TcpListener::bind("127.0.0.1:0").map(drop)),
+                    errno(TcpListener::bind("[::1]:0").map(drop)),
+                    errno(UdpSocket::bind("127.0.0.1:0").map(drop)),
+                    errno(UnixStream::pair().map(drop)),
+                ]
+            })
         });
         let outcome = outcome
             .join()
@@ -302,7 +382,11 @@ mod tests {
 
     #[test]
     fn compiles_within_the_kernels_bound() {
-        let program = program(Internet::Allowed).expect("because the rules are constant");
+        let reach = Reach {
+            internet: Internet::Allowed,
+            priorities: Priorities::Own,
+        };
+        let program = program(reach).expect("because the rules are constant");
         assert!(program.len() < 4096, "{}", program.len());
     }
 }

@@ -9,7 +9,7 @@ use std::path::Component;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, HostPath, Layer, Limits, Mount, Policy, ViewMode};
+use super::{Access, HostPath, Layer, Limits, Mount, Network, Policy, ViewMode};
 
 /// What is wrong with a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -120,6 +120,18 @@ impl Policy {
         self.check_view()?;
         for rule in &self.files {
             check_path(&rule.path)?;
+        }
+        for path in &self.out_of_reach {
+            check_path(path)?;
+        }
+        match self.network {
+            Network::Gateway { port: 0 } => {
+                return Err(PolicyError::ImpossibleLimit {
+                    limit: "port of the gateway".into(),
+                    value: 0,
+                });
+            }
+            Network::None | Network::Gateway { .. } | Network::Open => {}
         }
         self.limits.check()
     }

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 use super::{HostPath, Layer};
+use crate::guarantees::Guarantee;
 
 /// Everything that decides what a confined command can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +25,16 @@ pub struct Policy {
     pub network: Network,
     /// What one process may use up.
     pub limits: Limits,
+    /// What must not be reached whatever else is granted: secrets, files of
+    /// other commands, the launcher's own. None of it may be covered by a rule
+    /// or shown by the view; the canaries try each. What does not exist is fine.
+    pub out_of_reach: Vec<HostPath>,
     /// Layers that the caller gave up by name.
     pub waived: BTreeSet<Layer>,
     /// Layers that must be in full force, or nothing is started.
     pub required: BTreeSet<Layer>,
+    /// Guarantees that must be held by at least one layer, or nothing is started.
+    pub promised: BTreeSet<Guarantee>,
 }
 
 /// The program, its arguments, where it starts and its whole environment.
@@ -148,8 +155,14 @@ impl Rights {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// None at all, not even a loopback to talk to oneself over TCP.
+    /// None but a loopback interface of its own, which leads nowhere.
     None,
+    /// The same, and one port of it leads to the launcher, which accepts what
+    /// connects there ([`crate::Confined::take_gateway`]).
+    Gateway {
+        /// The port of `127.0.0.1` inside.
+        port: u16,
+    },
     /// The host's, unfiltered, its abstract sockets kept out where possible.
     Open,
 }

@@ -11,11 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
 
-use super::{Cage, Stop, canary, failed};
+use super::canary::Canaries;
+use super::{Cage, Stop, failed};
 use crate::enforcement::Status;
-use crate::layers::seccomp::Internet;
+use crate::guarantees::{Feature, Guarantee, held};
+use crate::layers::seccomp::Reach;
 use crate::layers::{capabilities, descriptors, landlock, limits, namespaces, seccomp};
-use crate::policy::{Command, Layer, PolicyError};
+use crate::policy::{Command, Layer, Network, PolicyError};
 use crate::protocol::{self, Failure, Purpose, Report};
 use crate::sys::process::{execute, reset_signals};
 
@@ -62,32 +64,53 @@ fn confine(cage: &mut Cage<'_>) -> Result<(), Stop> {
             reason: errno.to_string(),
         }))
     })?;
-    report
-        .layers
-        .insert(Layer::Capabilities, capabilities::apply(policy)?);
+    let status = capabilities::apply(policy)?;
+    match status {
+        Status::Full => report
+            .features
+            .extend([Feature::NoCapabilities, Feature::LockedCapabilities]),
+        Status::Partial { .. } => report.features.extend([Feature::NoCapabilities]),
+        Status::Absent { .. } | Status::Waived => {}
+    }
+    report.layers.insert(Layer::Capabilities, status);
     let ruled = landlock::apply(policy, &cage.spaces)?;
     report.layers.insert(Layer::Landlock, ruled.status);
     report.landlock_abi = ruled.abi;
+    report.features.extend(ruled.features);
     report.holes.extend(ruled.holes);
-    let internet = Internet::of(policy, cage.spaces.net());
-    let filter = seccomp::apply(policy, internet)?;
-    let filtered = filter == Status::Full && internet == Internet::Denied;
+    let reach = Reach::of(policy, &cage.spaces);
+    let filter = seccomp::apply(policy, reach)?;
+    if filter == Status::Full {
+        report.features.extend(reach.features());
+    }
+    let filtered = report.features.contains(&Feature::InternetRefused);
     report.layers.insert(Layer::Seccomp, filter);
     report.layers.insert(
         Layer::Network,
         namespaces::network_status(policy, &cage.spaces, filtered),
     );
-    canary::try_to_escape(policy, report).map_err(|attempt| {
-        Stop::Failed(Failure::Canary {
-            attempt: attempt.to_owned(),
-        })
-    })
+    let canaries = Canaries {
+        policy,
+        bait: &cage.request.bait,
+        hidden: &cage.hidden,
+        report,
+    };
+    let tried = canaries
+        .try_to_escape()
+        .map_err(|(guarantee, attempt)| Stop::Failed(Failure::Canary { guarantee, attempt }))?;
+    cage.report.tried = tried;
+    Ok(())
 }
 
 /// Sets the limits, compares with what is required, and says that all is ready.
 fn ready(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
     descriptors::seal()?;
     let status = limits::apply(&cage.request.policy)?;
+    match status {
+        Status::Full => cage.report.features.extend([Feature::TreeLimits]),
+        Status::Partial { .. } => cage.report.features.extend([Feature::ProcessLimits]),
+        Status::Absent { .. } | Status::Waived => {}
+    }
     cage.report.layers.insert(Layer::Limits, status);
     if cage.request.purpose == Purpose::Run {
         require(cage)?;
@@ -102,8 +125,14 @@ fn require(cage: &Cage<'_>) -> Result<(), Stop> {
         let short = match status {
             Status::Full => false,
             Status::Partial { .. } | Status::Waived => policy.required.contains(layer),
-            // Without file rules there is no cage: that must be a decision.
-            Status::Absent { .. } => policy.required.contains(layer) || *layer == Layer::Landlock,
+            // Without file rules there is no cage, and without a network
+            // namespace no gateway: neither may be missing in silence.
+            Status::Absent { .. } => {
+                let gateway = matches!(policy.network, Network::Gateway { .. });
+                policy.required.contains(layer)
+                    || *layer == Layer::Landlock
+                    || (gateway && *layer == Layer::Network)
+            }
         };
         if short {
             return Err(Stop::Failed(Failure::Unavailable {
@@ -112,7 +141,18 @@ fn require(cage: &Cage<'_>) -> Result<(), Stop> {
             }));
         }
     }
-    Ok(())
+    let held = held(&cage.report.features);
+    let unheld: Vec<Guarantee> = policy
+        .promised
+        .iter()
+        .copied()
+        .filter(|guarantee| held[guarantee].is_empty())
+        .collect();
+    if unheld.is_empty() {
+        Ok(())
+    } else {
+        Err(Stop::Failed(Failure::Unheld { guarantees: unheld }))
+    }
 }
 
 fn write(tell: &OwnedFd, report: &Report) -> Result<(), Stop> {

@@ -16,6 +16,7 @@
 
 mod canary;
 mod command;
+mod hidden;
 mod keeper;
 mod sweep;
 
@@ -28,12 +29,14 @@ use rustix::process::{
     set_dumpable_behavior, set_parent_process_death_signal, setsid,
 };
 
+use self::hidden::Hidden;
 use crate::enforcement::{Enforcement, Proof, Status};
+use crate::guarantees::Feature;
 use crate::layers::mounts::{Processes, Viewed};
 use crate::layers::namespaces::{self, Spaces};
 use crate::layers::{LayerError, descriptors, mounts};
 use crate::policy::Layer;
-use crate::protocol::{self, Failure, ProtocolError, Purpose, Reader, Report, Request};
+use crate::protocol::{self, Failure, Handed, ProtocolError, Purpose, Reader, Report, Request};
 use crate::sys::process::{Fork, close_standard, exit_now, fork, signal_descriptor};
 
 /// The first argument that makes a program the stage.
@@ -105,6 +108,10 @@ struct Cage<'a> {
     request: Request,
     spaces: Spaces,
     report: Enforcement,
+    /// What the paths out of reach were at first.
+    hidden: Hidden,
+    /// The listener for the launcher, where the policy has a gateway.
+    gateway: Option<OwnedFd>,
     /// The handle of H0, in H1.
     guard: Option<OwnedFd>,
 }
@@ -117,7 +124,9 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
     descriptors::set_stdin(std::mem::take(&mut reader.descriptors))?;
     setsid().map_err(failed("start a session"))?;
     die_with_parent()?;
+    let hidden = Hidden::of(&request.policy.out_of_reach);
     let spaces = namespaces::apply(&request.policy)?;
+    let gateway = namespaces::gateway(&request.policy, &spaces)?;
     if launcher_gone(line) {
         return Err(Stop::Gone);
     }
@@ -126,6 +135,8 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
         request,
         spaces,
         report: Enforcement::default(),
+        hidden,
+        gateway,
         guard: None,
     };
     cage.report.proof = if cage.spaces.pid() {
@@ -136,8 +147,10 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
         set_parent_process_death_signal(None).map_err(failed("outlive the launcher"))?;
         sweep::require_own_procfs().map_err(failed("find descendants"))?;
         set_child_subreaper(Some(getpid())).map_err(failed("become a sub-reaper"))?;
+        cage.report.features.insert(Feature::SubReaper);
         Proof::SubreaperSwept
     };
+    cage.report.features.insert(Feature::Launcher);
     guard(cage)
 }
 
@@ -147,7 +160,7 @@ fn guard(mut cage: Cage<'_>) -> Result<(), Stop> {
     let (line, proof) = (cage.line, cage.report.proof);
     match fork().map_err(failed("start the keeper"))? {
         Fork::Parent(keeper) => {
-            drop(this);
+            drop((this, cage.gateway.take()));
             close_standard();
             match proof {
                 Proof::PidNamespace => keeper::wait_for(keeper),
@@ -192,7 +205,10 @@ fn tie_to_guard(cage: &Cage<'_>) -> Result<(), Stop> {
 /// What only the namespaces' first process can do: the view, the late user namespace.
 fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
     let Viewed { status, procfs } = view(cage)?;
-    if matches!(status, Status::Absent { .. } | Status::Waived) {
+    let seen = matches!(status, Status::Full | Status::Partial { .. });
+    if seen {
+        cage.report.features.insert(Feature::View);
+    } else {
         // Landlock covers neither, and no rule could take them away.
         cage.report.holes.extend([
             "mode, owner and times of any file of this user can be changed".to_owned(),
@@ -201,11 +217,18 @@ fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
         ]);
     }
     cage.report.layers.insert(Layer::Mounts, status);
+    if procfs.is_some() {
+        cage.report.features.insert(Feature::OwnProcfs);
+    }
+    if seen && cage.hidden.complete() {
+        cage.report.features.insert(Feature::HiddenPaths);
+    }
     let hole = namespaces::descend(&mut cage.spaces, &cage.request.policy, procfs)?;
     cage.report.holes.extend(hole);
     cage.report.uid_map = cage.spaces.uid_map;
     let status = cage.spaces.status(&cage.request.policy);
     cage.report.layers.insert(Layer::Namespaces, status);
+    cage.report.features.extend(cage.spaces.features());
     // New credentials took the death signal away.
     tie_to_guard(cage)?;
     // Nothing inside may look into this process or borrow its descriptors.
@@ -251,18 +274,20 @@ fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
         .guard
         .take()
         .expect("because the keeper is made with a guard");
+    let gateway = cage.gateway.take();
     let signals = signal_descriptor().map_err(failed("receive signals"))?;
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
     let command = match fork().map_err(failed("start the command"))? {
         Fork::Parent(command) => command,
         Fork::Child => {
-            drop((told, guard));
+            drop((told, guard, gateway));
             exit_now(command::confine_and_execute(cage, &tell))
         }
     };
     drop(tell);
     close_standard();
-    announce(line, proof, &told)?;
+    announce(line, proof, &gateway, &told)?;
+    drop(gateway);
     let watched = keeper::Watched {
         proof,
         line,
@@ -275,7 +300,12 @@ fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
 
 /// Passes on what the confined process tells before its exec; the end of the
 /// pipe is the exec, or the process's end.
-fn announce(line: &OwnedFd, proof: Proof, told: &OwnedFd) -> Result<(), Stop> {
+fn announce(
+    line: &OwnedFd,
+    proof: Proof,
+    gateway: &Option<OwnedFd>,
+    told: &OwnedFd,
+) -> Result<(), Stop> {
     let mut frames = Vec::new();
     let mut chunk = [0; 4096];
     loop {
@@ -286,16 +316,20 @@ fn announce(line: &OwnedFd, proof: Proof, told: &OwnedFd) -> Result<(), Stop> {
             Err(errno) => return Err(failed("hear from the command")(errno)),
         }
     }
-    frames.extend(protocol::encode(&Report::Started)?);
-    match proof {
-        Proof::PidNamespace => {
-            let this = pidfd_open(getpid(), PidfdFlags::empty())
-                .map_err(failed("make a handle of the init"))?;
-            protocol::send_bytes(line.as_fd(), &frames, &[this.as_fd()])?;
-        }
-        Proof::SubreaperSwept => protocol::send_bytes(line.as_fd(), &frames, &[])?,
-    }
-    Ok(())
+    let init = match proof {
+        Proof::PidNamespace => Some(
+            pidfd_open(getpid(), PidfdFlags::empty())
+                .map_err(failed("make a handle of the init"))?,
+        ),
+        Proof::SubreaperSwept => None,
+    };
+    let handed = [(Handed::Init, &init), (Handed::Gateway, gateway)];
+    let handed = handed
+        .into_iter()
+        .filter_map(|(what, descriptor)| Some((what, descriptor.as_ref()?.as_fd())));
+    let (words, descriptors): (Vec<_>, Vec<_>) = handed.unzip();
+    frames.extend(protocol::encode(&Report::Started { handed: words })?);
+    Ok(protocol::send_bytes(line.as_fd(), &frames, &descriptors)?)
 }
 
 fn die_with_parent() -> Result<(), Stop> {

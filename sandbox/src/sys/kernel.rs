@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::mount::MountAttrFlags;
+use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
 fn check(result: c_long) -> io::Result<c_long> {
@@ -100,6 +101,39 @@ pub(crate) fn set_mount_attributes<Fd: AsFd>(
         )
     })?;
     Ok(())
+}
+
+/// Tries to mount an empty directory in memory on the root of this namespace.
+///
+/// For canaries only: it must fail. What is mounted if it does not goes away
+/// with the namespace.
+pub(crate) fn mount_nothing() -> io::Result<()> {
+    // SAFETY: all pointers are constants that end with NUL.
+    check(c_long::from(unsafe {
+        libc::mount(
+            c"none".as_ptr(),
+            c"/".as_ptr(),
+            c"tmpfs".as_ptr(),
+            0,
+            std::ptr::null(),
+        )
+    }))?;
+    Ok(())
+}
+
+/// Tries to trace a process, and lets it go again; whether it could be.
+///
+/// For canaries only: it must fail.
+pub(crate) fn trace(process: Pid) -> bool {
+    let number = process.as_raw_nonzero().get();
+    let none = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: seizing stops nothing and reads no memory of ours.
+    let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, number, none, none) } == 0;
+    if seized {
+        // SAFETY: as above; it undoes the call before.
+        unsafe { libc::ptrace(libc::PTRACE_DETACH, number, none, none) };
+    }
+    seized
 }
 
 /// The version of Landlock the kernel has and has switched on.

@@ -120,6 +120,8 @@ impl Setting {
             files,
             network: Network::None,
             limits: Limits::default(),
+            out_of_reach: vec![],
+            promised: [].into(),
             waived: [].into(),
             required: [
                 Layer::Landlock,
