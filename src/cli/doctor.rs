@@ -4,15 +4,14 @@
 //! throw-away child, and the guarantees follow from what was achieved. With
 //! `--repair` dead runs are recovered as well.
 
-use cofferdam_sandbox::{Enforcement, Layer, Status};
+use cofferdam_sandbox::{Enforcement, Feature, Guarantee, Layer, Status};
 use serde::Serialize;
 
 use super::args::DoctorArgs;
 use super::failure::Failure;
 use super::{print, surroundings};
-use crate::config::GUARANTEES;
-use crate::confinement;
-use crate::model::{ExitCode, LeftOver};
+use crate::confinement::{self, Waivers};
+use crate::model::{ExitCode, LeftOver, NetworkAccess};
 use crate::report;
 
 #[derive(Serialize)]
@@ -42,6 +41,15 @@ struct GuaranteeLine {
     guarantee: String,
     held_by: Vec<String>,
     status: &'static str,
+    required: bool,
+    /// What would hold it, where nobody does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needs: Option<String>,
+    /// How to get that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    how: Vec<&'static str>,
+    /// What was attempted from inside, without success.
+    tried: Vec<String>,
 }
 
 /// Tries the layers, and repairs where that is asked for.
@@ -66,9 +74,10 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         .iter()
         .map(|layer| layer_line(*layer, &found))
         .collect();
-    let weak = layers
+    let guarantees = guarantees(&found);
+    let weak = guarantees
         .iter()
-        .any(|line| line.required && line.status == "absent");
+        .any(|line| line.required && line.held_by.is_empty());
     let code = match (weak, left.is_empty()) {
         (_, false) => ExitCode::Cleanup,
         (true, true) => ExitCode::Isolation,
@@ -80,7 +89,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         exit_code: code.number(),
         git: executor.git_version(),
         layers,
-        guarantees: guarantees(&found),
+        guarantees,
         holes: found.holes.clone(),
         stale: stale.iter().map(ToString::to_string).collect(),
         recovered: whole.map(|run| run.run.to_string()).collect(),
@@ -95,21 +104,31 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 fn guarantees(found: &Enforcement) -> Vec<GuaranteeLine> {
+    let promised = Waivers::default().promised(NetworkAccess::None, &found.features);
     let held = confinement::held(found);
-    let line = |name: &&str| {
-        let held_by = held.get(*name).cloned().unwrap_or_default();
-        let status = if held_by.is_empty() {
-            "not held"
-        } else {
-            "held"
+    let line = |guarantee: &Guarantee| {
+        let held_by = held.get(guarantee.word()).cloned().unwrap_or_default();
+        let bounded = found.features.contains(&Feature::ProcessLimits);
+        let status = match guarantee {
+            _ if !held_by.is_empty() => "held",
+            Guarantee::BoundedResources if bounded => "partial",
+            _ => "not held",
         };
+        let short = held_by
+            .is_empty()
+            .then(|| confinement::shortfall(*guarantee, &found.features));
+        let tried = found.tried.iter().filter(|one| one.guarantee == *guarantee);
         GuaranteeLine {
-            guarantee: (*name).to_owned(),
+            guarantee: guarantee.word().to_owned(),
             status,
+            required: promised.contains(guarantee),
+            needs: short.as_ref().map(|short| short.needs.clone()),
+            how: short.map(|short| short.how).unwrap_or_default(),
+            tried: tried.map(|one| one.attempt.clone()).collect(),
             held_by,
         }
     };
-    GUARANTEES.iter().map(line).collect()
+    Guarantee::ALL.iter().map(line).collect()
 }
 
 fn layer_line(layer: Layer, found: &Enforcement) -> LayerLine {
@@ -149,6 +168,12 @@ fn tell(document: &Document, found: &Enforcement) {
             format!(" by {}", line.held_by.join(", "))
         };
         print::out_line(&format!("{:<28} {}{by}", line.guarantee, line.status));
+        if let Some(needs) = &line.needs {
+            print::out_line(&format!("{:<28} · needs {needs}", ""));
+        }
+        for how in &line.how {
+            print::out_line(&format!("{:<28} · to get it: {how}", ""));
+        }
     }
     for hole in &document.holes {
         print::out_line(&format!("not covered: {}", report::plain(hole)));

@@ -48,4 +48,4 @@ pub use setting::Setting;
 pub use settings::{Layers, Settings, environment_layer, repository_layer};
 pub use tool_names::{TOOLS, ToolClass, tool_class, tools_of};
 pub use values::DeadlineSpec;
-pub use waivers::{GUARANTEES, LEDGER_WAIVER, check_waiver, known_waivers};
+pub use waivers::{LEDGER_WAIVER, check_waiver, known_waivers};

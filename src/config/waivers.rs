@@ -1,27 +1,11 @@
 //! The names that can be given up with `--allow-degraded`.
 //!
-//! Owns the one list of guarantees and the check of a waiver against layers
-//! and guarantees. Which layers hold a guarantee is in `confinement/`, whose
-//! table is tested against this list.
+//! Owns the check of a waiver against layers and guarantees, whose one list
+//! each is in `cofferdam-sandbox`, and the one name that is neither.
 
-use cofferdam_sandbox::Layer;
+use cofferdam_sandbox::{Guarantee, Layer};
 
 use super::ValueError;
-
-/// What the cage promises, in the order in which it is reported.
-pub const GUARANTEES: [&str; 11] = [
-    "no_write_outside",
-    "no_metadata_change_outside",
-    "no_read_of_secrets",
-    "no_signal_outside",
-    "no_network",
-    "no_host_sockets",
-    "no_new_privileges",
-    "no_inherited_descriptors",
-    "no_inherited_environment",
-    "bounded_resources",
-    "nothing_survives",
-];
 
 /// The waiver for caps on turns, tokens and money that nothing meters.
 pub const LEDGER_WAIVER: &str = "ledger";
@@ -30,7 +14,8 @@ pub const LEDGER_WAIVER: &str = "ledger";
 #[must_use]
 pub fn known_waivers() -> Vec<&'static str> {
     let layers = Layer::ALL.into_iter().map(Layer::word);
-    layers.chain(GUARANTEES).chain([LEDGER_WAIVER]).collect()
+    let guarantees = Guarantee::ALL.iter().map(|one| one.word());
+    layers.chain(guarantees).chain([LEDGER_WAIVER]).collect()
 }
 
 /// Checks that a name can be waived.

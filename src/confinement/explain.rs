@@ -75,6 +75,9 @@ pub fn explain_policy(policy: &Policy) -> Vec<String> {
     }
     lines.push(match policy.network {
         Network::None => "has no network".to_owned(),
+        Network::Gateway { port } => {
+            format!("reaches the launcher at port {port} and no other network")
+        }
         Network::Open => "has the host's network".to_owned(),
     });
     let names: Vec<String> = policy

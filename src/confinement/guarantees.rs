@@ -1,174 +1,24 @@
-//! Which layers hold which promise.
+//! What was given up by name, and what is then still promised.
 //!
-//! Owns the table of guarantee and layers. A promise is held by any one of
-//! its alternatives, and an alternative only by all of its layers together.
-//! Read before a start, to refuse what the machine cannot hold, and after it,
-//! for the record. Names are those of `config`; a test compares them.
+//! Owns the waivers of a run. Which layer and which part of the kernel hold
+//! which guarantee is the table of `cofferdam-sandbox`; this room asks it
+//! before a start, to refuse what the machine cannot hold, and the stage asks
+//! it again for what it really achieved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use cofferdam_sandbox::{Enforcement, Layer, Proof, Status};
+use cofferdam_sandbox::guarantees::{Holder, held as holders, is_given_up_with, missing, needs};
+use cofferdam_sandbox::{Enforcement, Feature, Guarantee, Layer};
 
 use crate::config::{LEDGER_WAIVER, ValueError, check_waiver};
 use crate::model::NetworkAccess;
-
-/// How much of a layer is needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Need {
-    /// All that the policy asks of it.
-    Full(Layer),
-    /// The part that every kernel with the layer has.
-    Basic(Layer),
-}
-
-impl Need {
-    fn layer(self) -> Layer {
-        match self {
-            Self::Full(layer) | Self::Basic(layer) => layer,
-        }
-    }
-
-    fn is_met(self, enforcement: &Enforcement) -> bool {
-        match (self, enforcement.status(self.layer())) {
-            (_, Some(Status::Full)) | (Self::Basic(_), Some(Status::Partial { .. })) => true,
-            (Self::Full(_), Some(Status::Partial { .. }))
-            | (_, None | Some(Status::Absent { .. } | Status::Waived)) => false,
-        }
-    }
-}
-
-use Need::{Basic, Full};
-
-/// What holds a promise besides layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Else {
-    /// Nothing.
-    Nothing,
-    /// The launcher and its helper, on every machine.
-    Launcher,
-    /// Whatever proves that every process has ended: the PID namespace, or
-    /// the launcher's sweep of descendants where there is none.
-    Proof,
-}
-
-struct Row {
-    name: &'static str,
-    alternatives: &'static [&'static [Need]],
-    otherwise: Else,
-}
-
-const fn row(name: &'static str, alternatives: &'static [&'static [Need]]) -> Row {
-    Row {
-        name,
-        alternatives,
-        otherwise: Else::Nothing,
-    }
-}
-
-const LAUNCHER: &str = "launcher";
-const NO_NETWORK: &str = "no_network";
-const BOUNDED: &str = "bounded_resources";
-
-const TABLE: [Row; 11] = [
-    row(
-        "no_write_outside",
-        &[&[Full(Layer::Landlock)], &[Basic(Layer::Mounts)]],
-    ),
-    // Landlock has no rule for modes, owners, times and attributes.
-    row("no_metadata_change_outside", &[&[Basic(Layer::Mounts)]]),
-    row("no_read_of_secrets", &[&[Basic(Layer::Landlock)]]),
-    row(
-        "no_signal_outside",
-        &[&[Full(Layer::Namespaces)], &[Full(Layer::Landlock)]],
-    ),
-    // Short of a namespace, the filter refuses internet sockets.
-    row(NO_NETWORK, &[&[Basic(Layer::Network)]]),
-    // Hidden directories keep sockets with a path away, the network namespace
-    // or Landlock's scope those without one.
-    row(
-        "no_host_sockets",
-        &[
-            &[Basic(Layer::Mounts), Full(Layer::Network)],
-            &[Basic(Layer::Mounts), Full(Layer::Landlock)],
-        ],
-    ),
-    row(
-        "no_new_privileges",
-        &[
-            &[Full(Layer::Capabilities)],
-            &[Basic(Layer::Capabilities), Basic(Layer::Seccomp)],
-        ],
-    ),
-    Row {
-        name: "no_inherited_descriptors",
-        alternatives: &[],
-        otherwise: Else::Launcher,
-    },
-    Row {
-        name: "no_inherited_environment",
-        alternatives: &[],
-        otherwise: Else::Launcher,
-    },
-    row(BOUNDED, &[&[Basic(Layer::Limits)]]),
-    Row {
-        name: "nothing_survives",
-        alternatives: &[],
-        otherwise: Else::Proof,
-    },
-];
-
-impl Row {
-    /// The layers of all alternatives that are met, without repetition.
-    fn holders(&self, enforcement: &Enforcement) -> Vec<String> {
-        let mut holders: Vec<String> = Vec::new();
-        for alternative in self.alternatives {
-            if alternative.iter().all(|need| need.is_met(enforcement)) {
-                for need in *alternative {
-                    let word = need.layer().word().to_owned();
-                    if !holders.contains(&word) {
-                        holders.push(word);
-                    }
-                }
-            }
-        }
-        let besides = match (self.otherwise, enforcement.proof) {
-            (Else::Nothing, _) => None,
-            (Else::Launcher, _) | (Else::Proof, Proof::SubreaperSwept) => Some(LAUNCHER),
-            (Else::Proof, Proof::PidNamespace) => Some(Layer::Namespaces.word()),
-        };
-        holders.extend(besides.map(str::to_owned));
-        holders
-    }
-
-    /// Whether giving up these layers gives up the promise.
-    fn is_given_up_with(&self, layers: &BTreeSet<Layer>) -> bool {
-        !self.alternatives.is_empty()
-            && self.alternatives.iter().all(|alternative| {
-                alternative
-                    .iter()
-                    .any(|need| layers.contains(&need.layer()))
-            })
-    }
-
-    fn needs(&self) -> String {
-        let alternatives: Vec<String> = self
-            .alternatives
-            .iter()
-            .map(|alternative| {
-                let words: Vec<&str> = alternative.iter().map(|need| need.layer().word()).collect();
-                words.join(" and ")
-            })
-            .collect();
-        alternatives.join(", or ")
-    }
-}
 
 /// What was given up by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waivers {
     layers: BTreeSet<Layer>,
-    guarantees: BTreeSet<String>,
+    guarantees: BTreeSet<Guarantee>,
 }
 
 impl Waivers {
@@ -180,15 +30,14 @@ impl Waivers {
         let mut waivers = Self::default();
         for name in names {
             check_waiver("--allow-degraded", name)?;
-            match name.parse::<Layer>() {
-                Ok(layer) => {
-                    waivers.layers.insert(layer);
-                }
-                // The ledger is no promise of the cage; `config` reads it.
-                Err(_) if name == LEDGER_WAIVER => {}
-                Err(_) => {
-                    waivers.guarantees.insert(name.clone());
-                }
+            // What is neither is the ledger, which `config` reads: it is no
+            // promise of the cage.
+            if let Ok(layer) = name.parse::<Layer>() {
+                waivers.layers.insert(layer);
+            } else if let Ok(guarantee) = name.parse::<Guarantee>() {
+                waivers.guarantees.insert(guarantee);
+            } else {
+                debug_assert_eq!(name, LEDGER_WAIVER);
             }
         }
         Ok(waivers)
@@ -199,23 +48,52 @@ impl Waivers {
     pub fn layers(&self) -> &BTreeSet<Layer> {
         &self.layers
     }
+
+    /// What is promised all the same, with these features of the machine; those
+    /// of layers that were given up left out.
+    ///
+    /// Bounded resources never stop a start, because an ordinary user cannot
+    /// have them everywhere. With an open network, having none is not promised.
+    #[must_use]
+    pub fn promised(
+        &self,
+        network: NetworkAccess,
+        features: &BTreeSet<Feature>,
+    ) -> BTreeSet<Guarantee> {
+        let open = match network {
+            NetworkAccess::None | NetworkAccess::Gateway => false,
+            NetworkAccess::Open => true,
+        };
+        Guarantee::ALL
+            .iter()
+            .copied()
+            .filter(|one| *one != Guarantee::BoundedResources)
+            .filter(|one| !(open && *one == Guarantee::NoNetwork))
+            .filter(|one| !self.guarantees.contains(one))
+            .filter(|one| !is_given_up_with(*one, &self.layers, features))
+            .collect()
+    }
 }
 
 /// A promise that nothing holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortfall {
-    /// Its name.
-    pub guarantee: &'static str,
+    /// Which.
+    pub guarantee: Guarantee,
     /// What would hold it.
     pub needs: String,
+    /// How to get it.
+    pub how: Vec<&'static str>,
 }
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{0}` needs {1}, which this machine does not give (`--allow-degraded {0}` goes without)",
-            self.guarantee, self.needs
+            "`{0}` needs {1}, which this machine does not give ({2}; `--allow-degraded {0}` goes without)",
+            self.guarantee,
+            self.needs,
+            self.how.join(", ")
         )
     }
 }
@@ -224,35 +102,32 @@ impl fmt::Display for Shortfall {
 /// where nobody does.
 #[must_use]
 pub fn held(enforcement: &Enforcement) -> BTreeMap<String, Vec<String>> {
-    TABLE
-        .iter()
-        .map(|row| (row.name.to_owned(), row.holders(enforcement)))
+    let words = |all: Vec<Holder>| all.into_iter().map(|one| one.word().to_owned()).collect();
+    holders(&enforcement.features)
+        .into_iter()
+        .map(|(guarantee, all)| (guarantee.word().to_owned(), words(all)))
         .collect()
 }
 
-/// The promises that nobody holds and that were not given up.
-///
-/// Limits bind single processes at best, so `bounded_resources` never stops a
-/// start. With an open network, having none is not promised.
+/// What is promised and held by nobody.
 #[must_use]
-pub fn shortfalls(
-    enforcement: &Enforcement,
-    waivers: &Waivers,
-    network: NetworkAccess,
-) -> Vec<Shortfall> {
-    TABLE
-        .iter()
-        .filter(|row| row.name != BOUNDED)
-        .filter(|row| match network {
-            NetworkAccess::None | NetworkAccess::Gateway => true,
-            NetworkAccess::Open => row.name != NO_NETWORK,
-        })
-        .filter(|row| !waivers.guarantees.contains(row.name))
-        .filter(|row| !row.is_given_up_with(&waivers.layers))
-        .filter(|row| row.holders(enforcement).is_empty())
-        .map(|row| Shortfall {
-            guarantee: row.name,
-            needs: row.needs(),
-        })
-        .collect()
+pub fn shortfalls(features: &BTreeSet<Feature>, promised: &BTreeSet<Guarantee>) -> Vec<Shortfall> {
+    let held = holders(features);
+    let unheld = promised.iter().filter(|one| held[one].is_empty());
+    unheld.map(|one| shortfall(*one, features)).collect()
+}
+
+/// What nobody holds of a guarantee, in words.
+#[must_use]
+pub fn shortfall(guarantee: Guarantee, features: &BTreeSet<Feature>) -> Shortfall {
+    let mut how: Vec<&str> = missing(guarantee, features)
+        .into_iter()
+        .map(Feature::how_to_get)
+        .collect();
+    how.dedup();
+    Shortfall {
+        guarantee,
+        needs: needs(guarantee),
+        how,
+    }
 }

@@ -33,6 +33,8 @@ pub struct Host<'a> {
     pub own_exe: &'a Path,
     /// Where the launcher keeps runs, records and other agents' files.
     pub state: &'a Path,
+    /// The repository's real checkout.
+    pub checkout: &'a Path,
     /// The directories at the top of the file system.
     pub top_level: &'a [PathBuf],
     /// Sockets of the host that have a path, links resolved.

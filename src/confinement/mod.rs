@@ -1,14 +1,13 @@
 //! From a contract and a view to the kernel policy of one agent.
 //!
 //! Owns what an agent may reach, in one reviewable place: the paths in
-//! `readable`, the variables in `environment`, the mounts in `mounts`, and
-//! which layers hold which promise in `guarantees`. It decides on data and
+//! `readable`, the variables in `environment`, the mounts in `mounts`, and what
+//! was given up by name in `guarantees`. It decides on data and
 //! touches nothing: what the machine has is handed in, and the policy is
 //! enforced by `cofferdam-sandbox`.
 //!
 //! To let agents reach something more: one line in a table of `readable` or
-//! `environment`. To promise something more: one line in `guarantees` and its
-//! name in `config`.
+//! `environment`. What is promised is the table of `cofferdam-sandbox`.
 
 mod environment;
 mod explain;
@@ -23,7 +22,7 @@ mod tests;
 
 pub use environment::{INHERITED, is_never_inherited};
 pub use explain::{explain_contract, explain_policy};
-pub use guarantees::{Shortfall, Waivers, held, shortfalls};
+pub use guarantees::{Shortfall, Waivers, held, shortfall, shortfalls};
 pub use input::{AgentFacts, Error, Found, Host, Input};
 pub use policy::policy;
 pub use readable::{SECRETS, TOOLCHAINS, Toolchain};

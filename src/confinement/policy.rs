@@ -4,10 +4,13 @@
 //! is promised first, so that a policy only exists where it can be kept. The
 //! tables are in the other files of this room.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use cofferdam_sandbox::guarantees::Holder;
 use cofferdam_sandbox::{
-    Command, Enforcement, FileRule, Layer, Limits, Network, Policy, Rights, Status, View,
+    Command, Feature, FileRule, Guarantee, HostPath, Layer, Limits, Network, Policy, Rights,
+    Status, View,
 };
 
 use super::environment::environment;
@@ -58,6 +61,8 @@ pub fn policy(input: &Input<'_>) -> Result<Policy, Error> {
         files,
         network,
         limits: limits(input),
+        out_of_reach: out_of_reach(input),
+        promised: promised(input),
         waived: input.waivers.layers().clone(),
         required: Layer::ALL
             .into_iter()
@@ -87,7 +92,7 @@ fn check(input: &Input<'_>) -> Result<(), Error> {
     if mounted && input.waivers.layers().contains(&Layer::Mounts) {
         return Err(Error::MountsWaived);
     }
-    let short = shortfalls(&achievable(input), input.waivers, input.contract.network);
+    let short = shortfalls(&achievable(input), &promised(input));
     if short.is_empty() {
         Ok(())
     } else {
@@ -95,33 +100,53 @@ fn check(input: &Input<'_>) -> Result<(), Error> {
     }
 }
 
-/// What the machine achieved when it was tried, less what this agent's view
-/// and network leave out.
-fn achievable(input: &Input<'_>) -> Enforcement {
-    let mut enforcement = input.enforcement.clone();
-    let mut absent = |layer, reason: &str| {
-        let reason = reason.to_owned();
-        enforcement.layers.insert(layer, Status::Absent { reason });
+fn promised(input: &Input<'_>) -> BTreeSet<Guarantee> {
+    let network = input.contract.network;
+    input.waivers.promised(network, &achievable(input))
+}
+
+/// What of the kernel was in force when the machine was tried, less what this
+/// agent's view and network leave out. It says what can be had; what is had is
+/// found out by the stage.
+fn achievable(input: &Input<'_>) -> BTreeSet<Feature> {
+    let mounted = input.view.mode == ViewMode::Mounted;
+    let closed = input.contract.network != NetworkAccess::Open;
+    let given_up = |feature: Feature| match feature.holder() {
+        Holder::Layer(layer) => input.waivers.layers().contains(&layer),
+        Holder::Launcher => false,
     };
-    match input.view.mode {
-        ViewMode::Mounted => {}
-        ViewMode::InPlace => absent(Layer::Mounts, "the view is in place"),
+    let mut features = input.enforcement.features.clone();
+    if mounted && features.contains(&Feature::View) {
+        features.insert(Feature::HiddenPaths);
     }
-    match input.contract.network {
-        NetworkAccess::None | NetworkAccess::Gateway => {}
-        NetworkAccess::Open => absent(Layer::Network, "the network is open"),
-    }
-    for layer in input.waivers.layers() {
-        enforcement.layers.insert(*layer, Status::Waived);
-    }
-    enforcement
+    features.retain(|feature| {
+        let of_view = feature.holder() == Holder::Layer(Layer::Mounts);
+        let of_network = *feature == Feature::NetworkNamespace;
+        !given_up(*feature) && (mounted || !of_view) && (closed || !of_network)
+    });
+    features
 }
 
 /// What was in full force when the machine was tried must be so again, or
-/// nothing starts. Limits are partial at best.
+/// nothing starts. Limits are partial on many machines.
 fn is_required(layer: Layer, input: &Input<'_>) -> bool {
-    let full = achievable(input).status(layer) == Some(&Status::Full);
-    full && layer != Layer::Limits
+    let full = input.enforcement.status(layer) == Some(&Status::Full);
+    let left_out = match layer {
+        Layer::Mounts => input.view.mode == ViewMode::InPlace,
+        Layer::Network => input.contract.network == NetworkAccess::Open,
+        Layer::Limits => true,
+        Layer::Landlock | Layer::Namespaces | Layer::Seccomp | Layer::Capabilities => false,
+    };
+    full && !left_out && !input.waivers.layers().contains(&layer)
+}
+
+/// What no agent may reach whatever else it is granted, as the canaries try
+/// it: secrets, the launcher's own files, the real checkout.
+fn out_of_reach(input: &Input<'_>) -> Vec<HostPath> {
+    let host = &input.host;
+    let own = [host.state.to_owned(), host.checkout.to_owned()];
+    let secrets = readable::secrets(host);
+    own.into_iter().chain(secrets).map(HostPath).collect()
 }
 
 fn files(input: &Input<'_>, readable: Vec<FileRule>, mounted: &Mounted) -> Vec<FileRule> {

@@ -179,6 +179,13 @@ const NEVER: [&str; 8] = [
     ".mozilla",
 ];
 
+/// What is secret on this machine: of the system's, what is listed; of the
+/// home directory's, what is never readable.
+pub(super) fn secrets(host: &Host<'_>) -> impl Iterator<Item = PathBuf> {
+    let system = SECRETS.into_iter().map(PathBuf::from);
+    system.chain(NEVER.into_iter().map(|name| host.home.join(name)))
+}
+
 /// The rules for everything that is read and executed but not written, and
 /// for devices.
 pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {

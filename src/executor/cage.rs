@@ -105,6 +105,7 @@ pub(super) fn policy(
             home: &home,
             own_exe: &site.own_exe,
             state: site.state.path(),
+            checkout: workspace.parent(),
             top_level: &top_level,
             sockets: &sockets,
             variables: &site.variables,

@@ -261,9 +261,9 @@ impl From<SpawnError> for Fault {
                 let hint = hint.clone();
                 Self::new(ExitCode::Isolation, error).hint(hint)
             }
-            SpawnError::Policy { .. } | SpawnError::CanaryEscaped { .. } => {
-                Self::new(ExitCode::Isolation, error)
-            }
+            SpawnError::Policy { .. }
+            | SpawnError::Unheld { .. }
+            | SpawnError::CanaryEscaped { .. } => Self::new(ExitCode::Isolation, error),
             SpawnError::Helper { .. } => by_disk(ExitCode::Internal, error),
         }
     }

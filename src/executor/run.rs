@@ -104,7 +104,13 @@ impl Run {
         let seats = seats(&request, &control);
         let planned: Vec<Planned<'_>> = request.tasks.iter().map(Planned::from).collect();
         let schedule = Schedule::new(&planned, request.order);
-        let record = first_record(&id, &repo, &snapshot, (&seats, &site));
+        let record = first_record(
+            &id,
+            &repo,
+            &snapshot,
+            (&seats, &site),
+            &request.allow_degraded,
+        );
         let run = Self {
             registry: Registry::new(request.limits, site.clock.clone()),
             repo,
@@ -282,6 +288,7 @@ fn first_record(
     repo: &Repository,
     snapshot: &Snapshot,
     (seats, site): (&[Arc<Seat>], &Site),
+    waived: &[String],
 ) -> RunRecord {
     let now = site.clock.now().to_string();
     RunRecord {
@@ -298,7 +305,10 @@ fn first_record(
         },
         agents: seats
             .iter()
-            .map(|seat| super::close::first_agent_record(seat, &now))
+            .map(|seat| AgentRecord {
+                waived: waived.to_vec(),
+                ..super::close::first_agent_record(seat, &now)
+            })
             .collect(),
         ledger: RunLedger::default(),
         cleanup: CleanupReport::clean(),

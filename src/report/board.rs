@@ -4,7 +4,7 @@
 //! the last of which says what to do about whatever waits.
 
 use super::detail::conflict_line;
-use super::words::{kind_word, plain, status_word};
+use super::words::{kind_word, plain, status_word, went_without};
 use crate::model::{AgentRecord, Event, EventKind, ExitCode, IntegrationStatus, RunRecord};
 
 /// A line for an event that a person wants to see as it happens.
@@ -108,6 +108,7 @@ fn lines_of(record: &RunRecord, step: impl Fn(&AgentRecord) -> Option<String>) -
 /// What a person should know about one agent besides its status.
 fn details(agent: &AgentRecord) -> Vec<String> {
     let mut lines: Vec<String> = agent.reason.iter().map(|reason| plain(reason)).collect();
+    lines.extend(went_without(agent));
     let integration = &agent.integration;
     lines.extend(
         integration

@@ -3,7 +3,7 @@
 //! Owns the layout of `show`: what was asked, under which contract, what held
 //! it, what it changed and what waits for a decision.
 
-use super::words::{kind_word, plain, status_word};
+use super::words::{kind_word, plain, status_word, went_without};
 use crate::model::{AgentRecord, Change, Conflict, RunRecord};
 
 /// One changed path.
@@ -108,6 +108,7 @@ fn held(agent: &AgentRecord) -> Vec<Row> {
             .unwrap_or_default();
         rows.push(("enforced", format!("{layer} {status}{}", plain(&missing))));
     }
+    rows.extend(went_without(agent).map(|words| ("waived", words)));
     rows.extend(agent.holes.iter().map(|hole| ("not covered", plain(hole))));
     rows
 }

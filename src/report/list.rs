@@ -1,6 +1,6 @@
 //! The list of runs and what they left.
 
-use super::words::{plain, status_word};
+use super::words::{plain, status_word, went_without};
 use crate::model::{IntegrationStatus, RunRecord};
 
 /// One line for each agent of these records.
@@ -22,8 +22,11 @@ pub fn list(records: &[RunRecord]) -> String {
                 .split('.')
                 .next()
                 .unwrap_or("");
+            let without = went_without(agent)
+                .map(|words| format!("  ({words})"))
+                .unwrap_or_default();
             lines.push(format!(
-                "{}  {:<16}  {:<6}  {:>4} path(s)  {since}  {}  {}",
+                "{}  {:<16}  {:<6}  {:>4} path(s)  {since}  {}  {}{without}",
                 agent.id,
                 status_word(agent),
                 waits,

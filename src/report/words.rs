@@ -51,3 +51,11 @@ pub fn status_word(agent: &AgentRecord) -> String {
         (Some(outcome), _) => kind_word(&outcome),
     }
 }
+
+/// What an agent went without because the caller gave it up by name: said
+/// wherever its result is shown.
+#[must_use]
+pub(super) fn went_without(agent: &AgentRecord) -> Option<String> {
+    let waived = &agent.waived;
+    (!waived.is_empty()).then(|| format!("confined without {}", plain(&waived.join(", "))))
+}

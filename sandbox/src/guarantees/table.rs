@@ -82,17 +82,23 @@ fn holders(guarantee: Guarantee, features: &BTreeSet<Feature>) -> Vec<Holder> {
     holders
 }
 
-/// Whether nothing but these layers could hold a guarantee: who gives them up
-/// gives it up.
+/// Whether a guarantee is held by nobody only because these layers were given
+/// up: who gives up a layer gives up what no other holds on that machine.
+///
+/// `features` are those without the layers.
 #[must_use]
-pub fn is_given_up_with(guarantee: Guarantee, layers: &BTreeSet<Layer>) -> bool {
+pub fn is_given_up_with(
+    guarantee: Guarantee,
+    layers: &BTreeSet<Layer>,
+    features: &BTreeSet<Feature>,
+) -> bool {
     let given_up = |feature: &Feature| match feature.holder() {
         Holder::Layer(layer) => layers.contains(&layer),
         Holder::Launcher => false,
     };
-    alternatives(guarantee)
-        .iter()
-        .all(|alternative| alternative.iter().any(given_up))
+    let with_them = Feature::ALL.into_iter().filter(given_up);
+    let with_them: BTreeSet<Feature> = features.iter().copied().chain(with_them).collect();
+    holders(guarantee, features).is_empty() && !holders(guarantee, &with_them).is_empty()
 }
 
 /// What would hold a guarantee, in words.

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cofferdam_sandbox::{Enforcement, Layer, Proof, Status};
+use cofferdam_sandbox::guarantees::MACHINES;
+use cofferdam_sandbox::{Enforcement, Feature, Layer, Proof, Status};
 
 use super::{AgentFacts, Found, Host, Input, Waivers};
 use crate::model::{
@@ -46,6 +47,12 @@ fn full() -> Enforcement {
     for layer in Layer::ALL {
         enforcement.layers.insert(layer, Status::Full);
     }
+    enforcement.features = MACHINES
+        .iter()
+        .find(|machine| machine.landlock == 7)
+        .map(cofferdam_sandbox::guarantees::Machine::features)
+        .expect("because the list holds this machine");
+    enforcement.features.insert(Feature::TreeLimits);
     enforcement
 }
 
@@ -161,6 +168,7 @@ impl Machine {
                 home: &self.home,
                 own_exe: &self.own_exe,
                 state: Path::new("/home/ann/.local/state/cofferdam"),
+                checkout: Path::new("/home/me/repo"),
                 top_level: &TOP_LEVEL.map(PathBuf::from),
                 sockets: &[
                     PathBuf::from("/opt/daemon/socket"),

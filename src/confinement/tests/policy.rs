@@ -230,7 +230,10 @@ fn in_place_nothing_is_mounted_and_no_terminal_of_the_person_is_given() {
     let Error::Short(short) = error else {
         panic!("because promises are not held: {error}");
     };
-    let names: Vec<&str> = short.iter().map(|shortfall| shortfall.guarantee).collect();
+    let names: Vec<&str> = short
+        .iter()
+        .map(|shortfall| shortfall.guarantee.word())
+        .collect();
     assert_eq!(names, ["no_metadata_change_outside", "no_host_sockets"]);
     machine.waive(&["no_metadata_change_outside", "no_host_sockets"]);
     let policy = made(&machine, &builtin::writer());
