@@ -4,13 +4,21 @@
 //! switches. Called by `doctor`, and before a workspace is made, to choose
 //! between a mounted view and one in place.
 
+use std::path::Path;
+
 use crate::enforcement::Enforcement;
-use crate::policy::{Command, FileRule, Limits, Network, Policy, Rights, View, ViewMode};
+use crate::policy::{
+    Access, Command, FileRule, Limits, Mount, Network, Policy, Rights, View, ViewMode,
+};
 use crate::spawn::{Helper, SpawnError, rehearse};
+
+/// A directory that every machine has and nothing here needs; it stands for
+/// what must be out of reach.
+const HIDDEN: &str = "/etc";
 
 /// Tries every layer for real and reports what each achieves.
 ///
-/// The view is read-only with nothing mounted in it, there is no network and
+/// The view is read-only with one directory hidden, there is no network and
 /// no limit; so `limits` is reported as absent.
 ///
 /// # Errors
@@ -20,20 +28,24 @@ pub fn probe(helper: &Helper) -> Result<Enforcement, SpawnError> {
     let policy = Policy {
         command: Command {
             argv: vec!["nothing".into()],
-            cwd: std::path::PathBuf::from("/").into(),
+            cwd: Path::new("/").into(),
             env: vec![],
         },
         view: View {
             mode: ViewMode::Mounted,
-            mounts: vec![],
+            mounts: vec![Mount::Tmpfs {
+                target: Path::new(HIDDEN).into(),
+                access: Access::ReadOnly,
+                bytes: 0,
+            }],
         },
         files: vec![FileRule {
-            path: std::path::PathBuf::from("/usr").into(),
+            path: Path::new("/usr").into(),
             rights: Rights::ReadExecute,
         }],
         network: Network::None,
         limits: Limits::default(),
-        out_of_reach: vec![],
+        out_of_reach: vec![Path::new(HIDDEN).into()],
         waived: [].into(),
         required: [].into(),
         promised: [].into(),

@@ -9,7 +9,7 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 
 use super::LayerError;
@@ -28,7 +28,13 @@ pub(crate) struct Applied {
 }
 
 /// Restricts this thread to the policy's files, for good.
-pub(crate) fn apply(policy: &Policy, spaces: &Spaces) -> Result<Applied, LayerError> {
+///
+/// `rules` are the policy's, at the paths at which they point in the view.
+pub(crate) fn apply(
+    policy: &Policy,
+    rules: &[FileRule],
+    spaces: &Spaces,
+) -> Result<Applied, LayerError> {
     let found = landlock_abi();
     let abi = found.as_ref().ok().copied();
     let without = |status, holes| {
@@ -53,7 +59,7 @@ pub(crate) fn apply(policy: &Policy, spaces: &Spaces) -> Result<Applied, LayerEr
         }
     };
     let level = ABI::from(i32::try_from(version).unwrap_or(i32::MAX));
-    let status = create(policy, spaces, level)?
+    let status = create(policy, rules, spaces, level)?
         .restrict_self()
         .map_err(LayerError::step("enforce the file rules"))?;
     match status.ruleset {
@@ -82,7 +88,12 @@ pub(crate) fn apply(policy: &Policy, spaces: &Spaces) -> Result<Applied, LayerEr
     })
 }
 
-fn create(policy: &Policy, spaces: &Spaces, level: ABI) -> Result<RulesetCreated, LayerError> {
+fn create(
+    policy: &Policy,
+    rules: &[FileRule],
+    spaces: &Spaces,
+    level: ABI,
+) -> Result<RulesetCreated, LayerError> {
     // The version is known exactly, so everything of it is demanded: what the
     // kernel then refuses is an error and no silent loss.
     let mut ruleset = Ruleset::default()
@@ -105,7 +116,7 @@ fn create(policy: &Policy, spaces: &Spaces, level: ABI) -> Result<RulesetCreated
     let mut created = ruleset
         .create()
         .map_err(LayerError::step("create the rule set"))?;
-    for rule in &policy.files {
+    for rule in rules {
         created = add(created, rule, level)?;
     }
     Ok(created)
@@ -113,11 +124,12 @@ fn create(policy: &Policy, spaces: &Spaces, level: ABI) -> Result<RulesetCreated
 
 fn add(ruleset: RulesetCreated, rule: &FileRule, level: ABI) -> Result<RulesetCreated, LayerError> {
     let path = rule.path.clone();
-    let file = openat(
+    let file = openat2(
         CWD,
         path.as_ref() as &std::path::Path,
         OFlags::PATH | OFlags::CLOEXEC,
         Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
     )
     .map_err(|errno| match errno {
         Errno::NOENT | Errno::NOTDIR => PolicyError::MissingRule { path: path.clone() },

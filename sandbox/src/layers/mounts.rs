@@ -19,9 +19,9 @@ use rustix::mount::{
 };
 
 use super::LayerError;
-use super::plan::{Place, Step, What, plan};
+use super::plan::{Place, Plan, Step, What, plan};
 use crate::enforcement::Status;
-use crate::policy::{Access, Layer, Policy, PolicyError, ViewMode};
+use crate::policy::{Access, FileRule, Layer, Policy, PolicyError, ViewMode};
 use crate::sys::kernel::{Reach, set_mount_attributes};
 
 /// Whether the namespace that procfs would show is this cage's own.
@@ -46,6 +46,8 @@ pub(crate) fn unmounted(policy: &Policy) -> Option<Status> {
 #[derive(Debug)]
 pub(crate) struct Viewed {
     pub(crate) status: Status,
+    /// Where the rules point in it.
+    pub(crate) rules: Vec<FileRule>,
     /// The cage's procfs once more, writable and attached nowhere: the maps of
     /// a user namespace that is entered later are written through it. Must be
     /// closed before the command starts.
@@ -54,7 +56,7 @@ pub(crate) struct Viewed {
 
 /// Builds the view in this mount namespace.
 pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Viewed, LayerError> {
-    let steps = plan(policy)?;
+    let Plan { steps, rules } = plan(policy)?;
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
@@ -94,6 +96,7 @@ pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Viewed, Lay
     }
     Ok(Viewed {
         status: Status::unless(missing),
+        rules,
         procfs,
     })
 }
@@ -123,12 +126,21 @@ fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
         What::Bind { source, access } => {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_EMPTY_PATH
                 | OpenTreeFlags::AT_RECURSIVE;
-            let tree = open_tree(CWD, source.as_path(), flags).map_err(|errno| {
-                PolicyError::BadSource {
-                    path: source.clone().into(),
-                    reason: errno.to_string(),
-                }
+            // The path was resolved when the plan was made: a link in it now
+            // was put there since.
+            let tree = openat2(
+                CWD,
+                source.as_path(),
+                OFlags::PATH | OFlags::CLOEXEC,
+                Mode::empty(),
+                ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+            )
+            .and_then(|source| open_tree(source, c"", flags))
+            .map_err(|errno| PolicyError::BadSource {
+                path: source.clone().into(),
+                reason: errno.to_string(),
             })?;
             let attributes = match access {
                 Access::ReadOnly => read_only(),

@@ -47,8 +47,18 @@ struct Wanted {
     step: Step,
 }
 
-/// The mounts of a policy, in order.
-pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
+/// What is mounted, and where the rules then point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// The mounts, in order.
+    pub(crate) steps: Vec<Step>,
+    /// The rules, at paths in which no link is left to follow: one that is put
+    /// there later is an error and changes nothing.
+    pub(crate) rules: Vec<FileRule>,
+}
+
+/// The mounts of a policy, in order, and its rules.
+pub(crate) fn plan(policy: &Policy) -> Result<Plan, PolicyError> {
     let mut wanted: Vec<Wanted> = Vec::new();
     let shared = shared_memory_goes(policy);
     for (index, mount) in policy.view.mounts.iter().enumerate() {
@@ -62,7 +72,7 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
                 bytes: *bytes,
             },
             Mount::Bind { source, access, .. } => What::Bind {
-                source: source.0.clone(),
+                source: resolve(source, &[]),
                 access: *access,
             },
         };
@@ -79,12 +89,26 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
     for rule in rules {
         keep_visible(rule, &wanted, &mut first, &mut back)?;
     }
+    let rules = resolve_rules(policy, &wanted);
     let mut steps = first;
     for (wanted, back) in wanted.into_iter().zip(back) {
         steps.push(wanted.step);
         steps.extend(back);
     }
-    Ok(steps)
+    Ok(Plan { steps, rules })
+}
+
+/// The rules of a policy that mounts nothing.
+pub(crate) fn rules_in_place(policy: &Policy) -> Vec<FileRule> {
+    resolve_rules(policy, &[])
+}
+
+fn resolve_rules(policy: &Policy, wanted: &[Wanted]) -> Vec<FileRule> {
+    let resolved = policy.files.iter().map(|rule| FileRule {
+        path: resolve(&rule.path, wanted).into(),
+        rights: rule.rights,
+    });
+    resolved.collect()
 }
 
 /// Before which of the policy's mounts the private shared memory goes: after

@@ -73,7 +73,7 @@ fn confine(cage: &mut Cage<'_>) -> Result<(), Stop> {
         Status::Absent { .. } | Status::Waived => {}
     }
     report.layers.insert(Layer::Capabilities, status);
-    let ruled = landlock::apply(policy, &cage.spaces)?;
+    let ruled = landlock::apply(policy, &cage.rules, &cage.spaces)?;
     report.layers.insert(Layer::Landlock, ruled.status);
     report.landlock_abi = ruled.abi;
     report.features.extend(ruled.features);

@@ -34,8 +34,8 @@ use crate::enforcement::{Enforcement, Proof, Status};
 use crate::guarantees::Feature;
 use crate::layers::mounts::{Processes, Viewed};
 use crate::layers::namespaces::{self, Spaces};
-use crate::layers::{LayerError, descriptors, mounts};
-use crate::policy::Layer;
+use crate::layers::{LayerError, descriptors, mounts, plan};
+use crate::policy::{FileRule, Layer};
 use crate::protocol::{self, Failure, Handed, ProtocolError, Purpose, Reader, Report, Request};
 use crate::sys::process::{Fork, close_standard, exit_now, fork, signal_descriptor};
 
@@ -108,6 +108,8 @@ struct Cage<'a> {
     request: Request,
     spaces: Spaces,
     report: Enforcement,
+    /// The rules, where they point in the view.
+    rules: Vec<FileRule>,
     /// What the paths out of reach were at first.
     hidden: Hidden,
     /// The listener for the launcher, where the policy has a gateway.
@@ -135,6 +137,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
         request,
         spaces,
         report: Enforcement::default(),
+        rules: Vec::new(),
         hidden,
         gateway,
         guard: None,
@@ -204,7 +207,12 @@ fn tie_to_guard(cage: &Cage<'_>) -> Result<(), Stop> {
 
 /// What only the namespaces' first process can do: the view, the late user namespace.
 fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
-    let Viewed { status, procfs } = view(cage)?;
+    let Viewed {
+        status,
+        rules,
+        procfs,
+    } = view(cage)?;
+    cage.rules = rules;
     let seen = matches!(status, Status::Full | Status::Partial { .. });
     if seen {
         cage.report.features.insert(Feature::View);
@@ -239,6 +247,7 @@ fn view(cage: &Cage<'_>) -> Result<Viewed, Stop> {
     let policy = &cage.request.policy;
     let without = |status| Viewed {
         status,
+        rules: plan::rules_in_place(policy),
         procfs: None,
     };
     if let Some(status) = mounts::unmounted(policy) {
