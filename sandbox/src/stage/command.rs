@@ -122,17 +122,14 @@ fn ready(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
 fn require(cage: &Cage<'_>) -> Result<(), Stop> {
     let policy = &cage.request.policy;
     for (layer, status) in &cage.report.layers {
+        // A gateway is reached through a network of one's own.
+        let needed = policy.required.contains(layer)
+            || (*layer == Layer::Network && matches!(policy.network, Network::Gateway { .. }));
         let short = match status {
             Status::Full => false,
-            Status::Partial { .. } | Status::Waived => policy.required.contains(layer),
-            // Without file rules there is no cage, and without a network
-            // namespace no gateway: neither may be missing in silence.
-            Status::Absent { .. } => {
-                let gateway = matches!(policy.network, Network::Gateway { .. });
-                policy.required.contains(layer)
-                    || *layer == Layer::Landlock
-                    || (gateway && *layer == Layer::Network)
-            }
+            Status::Partial { .. } | Status::Waived => needed,
+            // Without file rules there is no cage: that must be a decision.
+            Status::Absent { .. } => needed || *layer == Layer::Landlock,
         };
         if short {
             return Err(Stop::Failed(Failure::Unavailable {

@@ -9,6 +9,7 @@
 mod degraded;
 mod failures;
 mod files;
+mod guarantees;
 mod lifetime;
 mod network;
 mod privilege;

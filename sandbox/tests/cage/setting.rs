@@ -192,6 +192,31 @@ impl Setting {
     }
 }
 
+/// Launches with a file as standard input that is open for writing too; what
+/// the launcher printed, and what the file then holds.
+pub fn launch_with_file(setting: &Setting, policy: &Policy) -> (Value, String) {
+    let path = setting.root.path().join("input");
+    let mut text = serde_json::to_vec(policy).unwrap();
+    text.extend(b"\nthe rest");
+    fs::write(&path, text).unwrap();
+    setting.own();
+    let file = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let mut command = Command::new(FIXTURE);
+    command.arg("feed").stdin(file).stderr(Stdio::inherit());
+    if setting.who == Who::Ordinary {
+        command.uid(ORDINARY).gid(ORDINARY);
+    }
+    let output = command.output().unwrap();
+    let result = serde_json::from_slice(&output.stdout).unwrap();
+    let after = fs::read_to_string(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    (result, after)
+}
+
 pub fn rule(path: &Path, rights: Rights) -> FileRule {
     FileRule {
         path: path.into(),
