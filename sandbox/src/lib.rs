@@ -122,7 +122,7 @@ pub use identity::Identity;
 pub use input::Input;
 pub use policy::{
     Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Policy, PolicyError,
-    Rights, UnknownLayer, View, ViewMode,
+    PolicyRow, Rights, UnknownLayer, View, ViewMode,
 };
 pub use probe::probe;
 pub use spawn::{Helper, HelperError, SpawnError, spawn};

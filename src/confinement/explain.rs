@@ -1,10 +1,9 @@
-//! Contracts and policies in words.
+//! Contracts in words.
 //!
-//! Owns the sentences that `roles show`, `roles explain` and `doctor` print.
-//! They are made from the same values that are enforced, so they cannot say
-//! something else. Printing is the business of the faces.
-
-use cofferdam_sandbox::{Access, Mount, Network, Policy, Rights, ViewMode};
+//! Owns the sentences that `roles show` and `roles explain` print. They are
+//! made from the same values that are enforced, so they cannot say something
+//! else; a kernel policy tells itself (`cofferdam_sandbox::Policy::words`).
+//! Printing is the business of the faces.
 
 use crate::model::{Approve, Contract, NetworkAccess};
 
@@ -46,68 +45,6 @@ pub fn explain_contract(contract: &Contract) -> Vec<String> {
         lines.push("lands: only what `--verify` accepted".to_owned());
     }
     lines
-}
-
-/// A kernel policy in words, a line each.
-#[must_use]
-pub fn explain_policy(policy: &Policy) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (rights, words) in [
-        (Rights::ReadWriteExecute, "reads, changes and executes"),
-        (Rights::ReadWrite, "reads and changes"),
-        (Rights::ReadExecute, "reads and executes"),
-        (Rights::Read, "reads"),
-        (Rights::Device, "uses the devices"),
-    ] {
-        let paths = policy.files.iter().filter(|rule| rule.rights == rights);
-        let paths: Vec<String> = paths.map(|rule| rule.path.to_string()).collect();
-        if !paths.is_empty() {
-            lines.push(format!("{words} {}", paths.join(" ")));
-        }
-    }
-    lines.push(match policy.view.mode {
-        ViewMode::Mounted => "sees everything else read-only or not at all".to_owned(),
-        ViewMode::InPlace => "sees the host's own directories; nothing is mounted".to_owned(),
-    });
-    let hidden: Vec<String> = policy.view.mounts.iter().filter_map(hidden).collect();
-    if !hidden.is_empty() {
-        lines.push(format!("finds empty {}", hidden.join(" ")));
-    }
-    lines.push(match policy.network {
-        Network::None => "has no network".to_owned(),
-        Network::Gateway { port } => {
-            format!("reaches the launcher at port {port} and no other network")
-        }
-        Network::Open => "has the host's network".to_owned(),
-    });
-    let names: Vec<String> = policy
-        .command
-        .env
-        .iter()
-        .map(|(name, _)| name.to_string_lossy().into_owned())
-        .collect();
-    lines.push(format!("has the variables {}", names.join(" ")));
-    let required: Vec<&str> = policy.required.iter().map(|layer| layer.word()).collect();
-    lines.push(format!(
-        "starts only with {} in full force",
-        required.join(" ")
-    ));
-    let waived: Vec<&str> = policy.waived.iter().map(|layer| layer.word()).collect();
-    if !waived.is_empty() {
-        lines.push(format!("goes without {}", waived.join(" ")));
-    }
-    lines
-}
-
-fn hidden(mount: &Mount) -> Option<String> {
-    match mount {
-        Mount::Tmpfs {
-            target,
-            access: Access::ReadOnly,
-            ..
-        } => Some(target.to_string()),
-        Mount::Tmpfs { .. } | Mount::Bind { .. } => None,
-    }
 }
 
 fn reach(network: NetworkAccess) -> &'static str {

@@ -21,7 +21,7 @@ mod readable;
 mod tests;
 
 pub use environment::{INHERITED, is_never_inherited};
-pub use explain::{explain_contract, explain_policy};
+pub use explain::explain_contract;
 pub use guarantees::{Shortfall, Waivers, held, shortfall, shortfalls};
 pub use input::{AgentFacts, Error, Found, Host, Input};
 pub use policy::policy;

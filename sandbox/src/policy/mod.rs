@@ -9,6 +9,7 @@ mod check;
 mod layer;
 mod path;
 mod shape;
+mod words;
 
 pub use check::PolicyError;
 pub use layer::{Layer, UnknownLayer};
@@ -16,3 +17,4 @@ pub use path::HostPath;
 pub use shape::{
     Access, Command, FileRule, Limits, Mount, Network, Policy, Rights, View, ViewMode,
 };
+pub use words::PolicyRow;

@@ -2,7 +2,7 @@
 
 use cofferdam_sandbox::{Access, FileRule, Layer, Mount, Network, Policy, Rights, ViewMode};
 
-use super::super::{Error, explain_contract, explain_policy};
+use super::super::{Error, explain_contract};
 use super::{Machine, STATE, view};
 use crate::config::builtin;
 use crate::model::{Contract, NetworkAccess, ResourceLimits};
@@ -328,7 +328,7 @@ fn contracts_and_policies_are_explained_from_what_is_enforced() {
         "changes: nothing but its private home and temporary directory"
     );
     assert_eq!(words[3], "reaches: nothing over the network");
-    let words = explain_policy(&made(&Machine::new(), &builtin::reader()));
+    let words = made(&Machine::new(), &builtin::reader()).words();
     assert!(words.contains(&"has no network".to_owned()));
     assert!(words.contains(&"finds empty /home /root /run /var /etc/sudoers.d".to_owned()));
     assert!(words.contains(
