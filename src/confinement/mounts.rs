@@ -122,8 +122,10 @@ fn hidden(host: &Host<'_>) -> Vec<PathBuf> {
 /// read-only mount is all that the kernel has, and it keeps nobody from
 /// connecting. A socket that is bound later is not covered; the report says so.
 fn hide_sockets(host: &Host<'_>, mounts: &mut Vec<Mount>) {
-    let visible =
-        |path: &Path| VISIBLE.iter().any(|top| path.starts_with(top)) && !path.starts_with("/proc");
+    let visible = |path: &Path| {
+        VISIBLE.iter().any(|top| path.starts_with(top))
+            && !["/proc", "/dev"].iter().any(|own| path.starts_with(own))
+    };
     let hidden = hidden(host);
     for socket in host.sockets.iter().filter(|path| visible(path)) {
         if !hidden.iter().any(|outer| socket.starts_with(outer)) {

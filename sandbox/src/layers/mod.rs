@@ -8,6 +8,7 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod descriptors;
+mod devices;
 pub(crate) mod landlock;
 pub(crate) mod limits;
 pub(crate) mod mounts;

@@ -20,6 +20,7 @@ use rustix::mount::{
 };
 
 use super::LayerError;
+use super::devices;
 use super::plan::{Place, Step, What, plan};
 use crate::enforcement::Status;
 use crate::policy::{Access, Layer, Policy, PolicyError, ViewMode};
@@ -64,13 +65,14 @@ pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Status, Lay
         made.push((step, attach(step, source)?));
     }
     // After the policy's mounts, so that a hidden /dev gets them too.
-    missing.extend(mount_terminals());
+    missing.extend(devices::mount_terminals());
     // Only now: targets of later mounts had to be made inside.
     for (step, mount) in &made {
         if let What::Tmpfs {
             access: Access::ReadOnly,
             ..
-        } = step.what
+        }
+        | What::Devices = step.what
         {
             set_mount_attributes(mount, c"", Reach::One, read_only()).map_err(LayerError::step(
                 format!("make `{}` read-only", step.target.display()),
@@ -102,6 +104,7 @@ fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
                 )),
             )
         }
+        What::Devices => devices::make(),
         What::Bind { source, access } => {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -123,7 +126,7 @@ fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
     }
 }
 
-fn filesystem(kind: &str, options: &[(&str, &str)]) -> rustix::io::Result<OwnedFd> {
+pub(super) fn filesystem(kind: &str, options: &[(&str, &str)]) -> rustix::io::Result<OwnedFd> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in options {
         fsconfig_set_string(context.as_fd(), *key, *value)?;
@@ -234,27 +237,7 @@ fn protect_switches(proc: &OwnedFd) -> Result<(), LayerError> {
     Ok(())
 }
 
-/// Gives the cage its own pseudo-terminals, where the machine has any.
-fn mount_terminals() -> Option<String> {
-    if !Path::new("/dev/pts").is_dir() {
-        return None;
-    }
-    let made = filesystem("devpts", &[("ptmxmode", "0666"), ("mode", "0620")]);
-    let made = made.map_err(LayerError::step("make them")).and_then(|pts| {
-        cover("/dev/pts", &pts)?;
-        if !fs::symlink_metadata("/dev/ptmx").is_ok_and(|entry| !entry.is_symlink()) {
-            return Ok(());
-        }
-        let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let opener = open_tree(CWD, "/dev/pts/ptmx", clone)
-            .map_err(LayerError::step("open their opener"))?;
-        cover("/dev/ptmx", &opener)
-    });
-    made.err()
-        .map(|reason| format!("pseudo-terminals of one's own: {reason}"))
-}
-
-fn cover(target: &str, mount: &OwnedFd) -> Result<(), LayerError> {
+pub(super) fn cover(target: &str, mount: &OwnedFd) -> Result<(), LayerError> {
     let path = CString::new(Path::new(target).as_os_str().as_bytes())
         .expect("because the names are constants");
     let path: &CStr = &path;

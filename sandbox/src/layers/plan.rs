@@ -1,13 +1,14 @@
 //! Owns the order of mounts: which, where, and what must stay visible.
 //!
 //! Turns a policy into a list of steps. Reads the host's symbolic links and
-//! changes nothing. Two things are added to what the policy lists: a private
-//! `/dev/shm`, and a bind mount for every path with a rule that would
-//! otherwise be hidden (or, if it is writable, read-only).
+//! changes nothing. Three things are added to what the policy lists: a private
+//! `/dev`, a private `/dev/shm`, and a bind mount for every path with a rule
+//! that would otherwise be hidden (or, if it is writable, read-only).
 
 use std::path::{Path, PathBuf};
 
-use crate::policy::{Access, FileRule, Mount, Policy, PolicyError};
+use super::devices::{self, DEVICES};
+use crate::policy::{Access, FileRule, Mount, Policy, PolicyError, Rights};
 
 /// What speaks for the whole machine and is never made writable by a rule:
 /// for the superuser its files are doors to the host.
@@ -25,8 +26,26 @@ pub(crate) struct Step {
 /// What is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    Tmpfs { access: Access, bytes: u64 },
-    Bind { source: PathBuf, access: Access },
+    Tmpfs {
+        access: Access,
+        bytes: u64,
+    },
+    Bind {
+        source: PathBuf,
+        access: Access,
+    },
+    /// The private `/dev`.
+    Devices,
+}
+
+impl What {
+    /// Whether it is empty but for what is mounted in it.
+    fn hides(&self) -> bool {
+        match self {
+            Self::Tmpfs { .. } | Self::Devices => true,
+            Self::Bind { .. } => false,
+        }
+    }
 }
 
 /// Whether the target may be made.
@@ -50,6 +69,10 @@ struct Wanted {
 /// The mounts of a policy, in order.
 pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
     let mut wanted: Vec<Wanted> = Vec::new();
+    // First: whatever the policy mounts below goes into it.
+    if Path::new(DEVICES).is_dir() && !shows_devices(policy) {
+        push(&mut wanted, Path::new(DEVICES), What::Devices);
+    }
     let shared = shared_memory_goes(policy);
     for (index, mount) in policy.view.mounts.iter().enumerate() {
         if shared == Some(index) {
@@ -57,6 +80,11 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
         }
         refuse_machine(mount)?;
         let what = match mount {
+            Mount::Tmpfs {
+                target,
+                access: Access::ReadOnly,
+                ..
+            } if target.as_ref() as &Path == Path::new(DEVICES) => What::Devices,
             Mount::Tmpfs { access, bytes, .. } => What::Tmpfs {
                 access: *access,
                 bytes: *bytes,
@@ -72,7 +100,8 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
         push_shared_memory(&mut wanted);
     }
     // Shallow first: a rule beneath another refines it.
-    let mut rules: Vec<&FileRule> = policy.files.iter().collect();
+    let nodes = nodes(policy);
+    let mut rules: Vec<&FileRule> = policy.files.iter().chain(&nodes).collect();
     rules.sort_by_key(|rule| rule.path.components().count());
     let mut back = vec![Vec::new(); wanted.len()];
     let mut first = Vec::new();
@@ -85,6 +114,29 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
         steps.extend(back);
     }
     Ok(steps)
+}
+
+/// Whether a mount of the policy decides what is in `/dev`.
+fn shows_devices(policy: &Policy) -> bool {
+    let mut mounts = policy.view.mounts.iter();
+    mounts.any(|mount| Path::new(DEVICES).starts_with(mount.target()))
+}
+
+/// The usual nodes, where a rule is for all of `/dev` or for the root: the
+/// private directory has no node by itself.
+fn nodes(policy: &Policy) -> Vec<FileRule> {
+    let mut rules = policy.files.iter();
+    if !rules.any(|rule| Path::new(DEVICES).starts_with(&rule.path)) {
+        return Vec::new();
+    }
+    let nodes = devices::NODES.into_iter().map(Path::new);
+    let there = nodes.filter(|node| node.exists());
+    there
+        .map(|node| FileRule {
+            path: node.into(),
+            rights: Rights::Device,
+        })
+        .collect()
 }
 
 /// Before which of the policy's mounts the private shared memory goes: after
@@ -113,7 +165,7 @@ fn push_shared_memory(wanted: &mut Vec<Wanted>) {
 fn push(wanted: &mut Vec<Wanted>, literal: &Path, what: What) {
     let target = resolve(literal, wanted);
     let place = match cover(&target, wanted) {
-        Some(index) if matches!(wanted[index].step.what, What::Tmpfs { .. }) => Place::Private,
+        Some(index) if wanted[index].step.what.hides() => Place::Private,
         Some(_) | None => Place::Given,
     };
     wanted.push(Wanted {
@@ -193,8 +245,9 @@ fn keep_visible(
             }
             continue;
         };
-        let hides = matches!(wanted[index].step.what, What::Tmpfs { .. })
-            && wanted[index].step.target != target;
+        let cover = &wanted[index].step;
+        let own = cover.what == What::Devices && devices::provides(&target);
+        let hides = cover.what.hides() && cover.target != target && !own;
         // A later mount below the path makes the directories above itself.
         let made_by_another = wanted[index + 1..]
             .iter()

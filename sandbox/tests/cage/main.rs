@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod degraded;
+mod devices;
 mod failures;
 mod files;
 mod lifetime;
