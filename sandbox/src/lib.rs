@@ -114,8 +114,8 @@ pub use confined::{Confined, Ended, Killer, WaitError};
 pub use enforcement::{Enforcement, Proof, Status, UidMap};
 pub use identity::Identity;
 pub use policy::{
-    Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Policy, PolicyError,
-    Rights, UnknownLayer, View, ViewMode,
+    Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Otherwise, Policy,
+    PolicyError, Rights, UnknownLayer, View, ViewMode,
 };
 pub use probe::probe;
 pub use spawn::{Helper, HelperError, Input, SpawnError, spawn};

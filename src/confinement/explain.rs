@@ -103,7 +103,7 @@ fn hidden(mount: &Mount) -> Option<String> {
             access: Access::ReadOnly,
             ..
         } => Some(target.to_string()),
-        Mount::Tmpfs { .. } | Mount::Bind { .. } => None,
+        Mount::Tmpfs { .. } | Mount::Bind { .. } | Mount::Overlay { .. } => None,
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod landlock;
 pub(crate) mod limits;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
+mod overlay;
 pub(crate) mod plan;
 pub(crate) mod seccomp;
 

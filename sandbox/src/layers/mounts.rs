@@ -21,9 +21,10 @@ use rustix::mount::{
 
 use super::LayerError;
 use super::devices;
+use super::overlay::{self, Layers};
 use super::plan::{Place, Step, What, plan};
 use crate::enforcement::Status;
-use crate::policy::{Access, Layer, Policy, PolicyError, ViewMode};
+use crate::policy::{Access, Layer, Otherwise, Policy, PolicyError, ViewMode};
 use crate::sys::kernel::{Reach, set_mount_attributes};
 
 /// Whether the namespace that procfs would show is this cage's own.
@@ -45,7 +46,13 @@ pub(crate) fn unmounted(policy: &Policy) -> Option<Status> {
 }
 
 /// Builds the view in this mount namespace.
-pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Status, LayerError> {
+///
+/// What the policy lets be otherwise, and is, is added to `notes`.
+pub(crate) fn apply(
+    policy: &Policy,
+    processes: Processes,
+    notes: &mut Vec<String>,
+) -> Result<Status, LayerError> {
     let steps = plan(policy)?;
     mount_change(
         "/",
@@ -54,7 +61,7 @@ pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Status, Lay
     .map_err(LayerError::step("keep mounts private"))?;
     let sources = steps
         .iter()
-        .map(open_source)
+        .map(|step| open_source(step, notes))
         .collect::<Result<Vec<_>, _>>()?;
     set_mount_attributes(CWD, c"/", Reach::Recursive, read_only())
         .map_err(LayerError::step("make the host's files read-only"))?;
@@ -87,7 +94,7 @@ fn read_only() -> MountAttrFlags {
 }
 
 /// A detached mount of what a step shows.
-fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
+fn open_source(step: &Step, notes: &mut Vec<String>) -> Result<OwnedFd, LayerError> {
     match &step.what {
         What::Tmpfs { access, bytes } => {
             // A hidden directory holds only other mounts' targets. It is not
@@ -105,6 +112,7 @@ fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
             )
         }
         What::Devices => devices::make(),
+        What::Overlay { layers, otherwise } => open_overlay(step, layers, *otherwise, notes),
         What::Bind { source, access } => {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -122,6 +130,29 @@ fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
             set_mount_attributes(&tree, c"", Reach::Recursive, attributes)
                 .map_err(LayerError::step(format!("restrict `{}`", source.display())))?;
             Ok(tree)
+        }
+    }
+}
+
+fn open_overlay(
+    step: &Step,
+    layers: &Layers,
+    otherwise: Otherwise,
+    notes: &mut Vec<String>,
+) -> Result<OwnedFd, LayerError> {
+    match (overlay::make(layers), otherwise) {
+        (Ok(mount), _) => Ok(mount),
+        (Err(error), Otherwise::Refuse) => Err(error.into()),
+        (Err(error), Otherwise::ReadOnly) => {
+            let lower = overlay::lower_alone(layers)?;
+            set_mount_attributes(&lower, c"", Reach::Recursive, read_only()).map_err(
+                LayerError::step(format!("restrict `{}`", layers.lower[0].display())),
+            )?;
+            notes.push(format!(
+                "`{}` is read-only: failed to {error}",
+                step.target.display()
+            ));
+            Ok(lower)
         }
     }
 }

@@ -8,7 +8,8 @@
 use std::path::{Path, PathBuf};
 
 use super::devices::{self, DEVICES};
-use crate::policy::{Access, FileRule, Mount, Policy, PolicyError, Rights};
+use super::overlay::Layers;
+use crate::policy::{Access, FileRule, HostPath, Mount, Otherwise, Policy, PolicyError, Rights};
 
 /// What speaks for the whole machine and is never made writable by a rule:
 /// for the superuser its files are doors to the host.
@@ -36,6 +37,10 @@ pub(crate) enum What {
     },
     /// The private `/dev`.
     Devices,
+    Overlay {
+        layers: Layers,
+        otherwise: Otherwise,
+    },
 }
 
 impl What {
@@ -43,7 +48,7 @@ impl What {
     fn hides(&self) -> bool {
         match self {
             Self::Tmpfs { .. } | Self::Devices => true,
-            Self::Bind { .. } => false,
+            Self::Bind { .. } | Self::Overlay { .. } => false,
         }
     }
 }
@@ -92,6 +97,20 @@ pub(crate) fn plan(policy: &Policy) -> Result<Vec<Step>, PolicyError> {
             Mount::Bind { source, access, .. } => What::Bind {
                 source: source.0.clone(),
                 access: *access,
+            },
+            Mount::Overlay {
+                lower,
+                upper,
+                work,
+                otherwise,
+                ..
+            } => What::Overlay {
+                layers: Layers {
+                    lower: lower.iter().map(|path| path.0.clone()).collect(),
+                    upper: upper.0.clone(),
+                    work: work.0.clone(),
+                },
+                otherwise: *otherwise,
             },
         };
         push(&mut wanted, mount.target(), what);
@@ -149,7 +168,7 @@ fn shared_memory_goes(policy: &Policy) -> Option<usize> {
         Some(last) => match &policy.view.mounts[last] {
             Mount::Tmpfs { target, .. } => (target.as_ref() as &Path != place).then_some(last + 1),
             // Whoever shows another /dev decides what is in it.
-            Mount::Bind { .. } => None,
+            Mount::Bind { .. } | Mount::Overlay { .. } => None,
         },
     }
 }
@@ -288,9 +307,22 @@ fn refuse_machine(mount: &Mount) -> Result<(), PolicyError> {
             reason,
         });
     }
-    let Mount::Bind { source, access, .. } = mount else {
-        return Ok(());
-    };
+    match mount {
+        Mount::Tmpfs { .. } => Ok(()),
+        Mount::Bind { source, access, .. } => refuse_source(source, *access),
+        Mount::Overlay {
+            lower, upper, work, ..
+        } => {
+            for source in lower {
+                refuse_source(source, Access::ReadOnly)?;
+            }
+            refuse_source(upper, Access::ReadWrite)?;
+            refuse_source(work, Access::ReadWrite)
+        }
+    }
+}
+
+fn refuse_source(source: &HostPath, access: Access) -> Result<(), PolicyError> {
     let real = source
         .canonicalize()
         .map_err(|error| PolicyError::BadSource {

@@ -192,7 +192,7 @@ fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("become opaque"))
 }
 
-fn view(cage: &Cage<'_>) -> Result<Status, Stop> {
+fn view(cage: &mut Cage<'_>) -> Result<Status, Stop> {
     let policy = &cage.request.policy;
     if let Some(status) = mounts::unmounted(policy) {
         return Ok(status);
@@ -204,7 +204,7 @@ fn view(cage: &Cage<'_>) -> Result<Status, Stop> {
     };
     let result = match cage.spaces.no_mounts() {
         Some(reason) => Err(reason),
-        None => match mounts::apply(policy, processes) {
+        None => match mounts::apply(policy, processes, &mut cage.report.view_notes) {
             Ok(status) => return Ok(status),
             Err(LayerError::Policy(error)) => return Err(Stop::Failed(Failure::Policy(error))),
             Err(LayerError::Step { what, reason }) => Err(format!("{what}: {reason}")),

@@ -12,6 +12,7 @@ mod failures;
 mod files;
 mod lifetime;
 mod network;
+mod overlay;
 mod privilege;
 mod setting;
 mod view;
