@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, XattrFlags, openat2, removexattr, setxattr};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, XattrFlags, openat2, removexattr, setxattr,
+};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
@@ -43,6 +45,7 @@ pub(super) fn make(layers: &Layers) -> Result<OwnedFd, PolicyError> {
         .collect::<Result<Vec<_>, _>>()?;
     let upper = open_directory(&layers.upper)?;
     let work = open_directory(&layers.work)?;
+    allow_again(&work);
     let attributes = attributes(&upper).map_err(|errno| {
         refused(
             &layers.upper,
@@ -79,6 +82,20 @@ pub(super) fn lower_alone(layers: &Layers) -> Result<OwnedFd, PolicyError> {
         | OpenTreeFlags::AT_EMPTY_PATH;
     open_tree(open_directory(path)?.as_fd(), c"", flags)
         .map_err(|errno| refused(path, errno.to_string()))
+}
+
+/// Removes the kernel's mark that these directories were merged before: it
+/// stands for changes that a power failure may have lost, which is the
+/// caller's to know.
+fn allow_again(work: &OwnedFd) {
+    // Usually there is none; if it stays, the mount fails and says so.
+    let mark = "work/incompat/volatile";
+    drop(rustix::fs::unlinkat(
+        work,
+        format!("{mark}/dirty"),
+        AtFlags::empty(),
+    ));
+    drop(rustix::fs::unlinkat(work, mark, AtFlags::REMOVEDIR));
 }
 
 fn refused(path: &Path, reason: String) -> PolicyError {
@@ -150,6 +167,9 @@ fn configure(
     set("workdir", &name(work))?;
     // An index would tie the directories to each other for good.
     set("index", "off")?;
+    // Otherwise the end of the cage would write back everything that the
+    // whole machine has changed on this file system, and wait for it.
+    fsconfig_set_flag(context.as_fd(), "volatile")?;
     match attributes {
         // The others could lead out of the layers if somebody forged them.
         Attributes::Trusted => {

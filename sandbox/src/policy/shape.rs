@@ -92,7 +92,10 @@ pub enum Mount {
     /// system that keeps extended attributes; nobody may change any of the
     /// directories meanwhile, and the command must not reach them by another
     /// way. Paths lead through no symbolic link. What the kernel leaves in
-    /// `work` is a directory without any permission.
+    /// `work` is a directory without any permission. Nothing is written back
+    /// to the disk at once, not even on request (`fsync`): a power failure may
+    /// lose changes. A directory that lies beneath cannot be renamed, only
+    /// copied, which is what `mv` does.
     Overlay {
         /// What is shown beneath, topmost first.
         lower: Vec<HostPath>,
