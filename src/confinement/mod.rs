@@ -4,10 +4,11 @@
 //! `readable`, the variables in `environment`, the mounts in `mounts`, and
 //! which layers hold which promise in `guarantees`. It decides on data and
 //! touches nothing: what the machine has is handed in, and the policy is
-//! enforced by `cofferdam-sandbox`.
+//! enforced by `cofferdam-sandbox`. Toolchains and their caches have a table
+//! of their own in `toolchains`.
 //!
-//! To let agents reach something more: one line in a table of `readable` or
-//! `environment`. To promise something more: one line in `guarantees` and its
+//! To let agents reach something more: one line in a table of `readable`,
+//! `toolchains` or `environment`. To promise something more: one line in `guarantees` and its
 //! name in `config`.
 
 mod environment;
@@ -17,6 +18,7 @@ mod input;
 mod mounts;
 mod policy;
 mod readable;
+mod toolchains;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +26,7 @@ mod tests;
 pub use environment::{INHERITED, is_never_inherited};
 pub use explain::{explain_contract, explain_policy};
 pub use guarantees::{Shortfall, Waivers, held, shortfalls};
-pub use input::{AgentFacts, Error, Found, Host, Input};
+pub use input::{AgentFacts, CacheMount, Error, Found, Host, Input};
 pub use policy::policy;
-pub use readable::{SECRETS, TOOLCHAINS, Toolchain};
+pub use readable::SECRETS;
+pub use toolchains::{CACHES, Cache, NEVER, PLAIN_FILES, TOOLCHAINS, Toolchain, may_be_read};

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cofferdam_sandbox::{Access, FileRule, Mount};
+use cofferdam_sandbox::{Access, FileRule, Mount, Otherwise};
 
 use super::input::{Host, Input};
 use super::readable::SECRETS;
@@ -69,6 +69,17 @@ pub(super) fn mounts(input: &Input<'_>, rules: &[FileRule]) -> Mounted {
         mounted
             .mounts
             .push(bind(&view.tmp, &view.tmp, Access::ReadWrite));
+    }
+    for cache in input.caches {
+        mounted.mounts.push(Mount::Overlay {
+            lower: vec![cache.lower.as_path().into()],
+            upper: cache.upper.as_path().into(),
+            work: cache.work.as_path().into(),
+            target: cache.target.as_path().into(),
+            // To read what was fetched is most of the use, and a home on a
+            // file system that merges nothing is no reason to refuse an agent.
+            otherwise: Otherwise::ReadOnly,
+        });
     }
     for mount in &view.mounts {
         let access = match mount.access {

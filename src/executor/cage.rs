@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use cofferdam_sandbox::{Enforcement, Layer, Policy, Status};
 
+use super::caches::{caches, copy_plain_files};
 use super::error::{Error, Stage};
 use super::site::Site;
 use crate::confinement::{self, AgentFacts, Found, Host, Input, Waivers};
@@ -85,6 +86,12 @@ pub(super) fn policy(
         // Without a home there is nothing of the person's to show or to hide.
         None => PathBuf::from("/nonexistent"),
     };
+    let caches = if inmate.contract.execute {
+        copy_plain_files(&home, &workspace.view.home).map_err(confining)?;
+        caches(site, workspace, &home).map_err(confining)?
+    } else {
+        Vec::new()
+    };
     let (top_level, sockets) = (top_level(), sockets());
     let input = Input {
         contract: inmate.contract,
@@ -101,6 +108,7 @@ pub(super) fn policy(
             brief: &brief,
             port: port_of(inmate.agent),
         },
+        caches: &caches,
         host: Host {
             home: &home,
             own_exe: &site.own_exe,
@@ -130,6 +138,8 @@ fn make_private_directories(home: &Path, tmp: &Path) -> std::io::Result<()> {
         ".local/share",
         ".local/state",
         ".cargo",
+        ".gradle",
+        ".m2/repository",
     ] {
         fs::create_dir_all(home.join(name))?;
     }

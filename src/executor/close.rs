@@ -49,6 +49,7 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
         enforcement: BTreeMap::new(),
         enforcement_missing: BTreeMap::new(),
         holes: Vec::new(),
+        view_notes: Vec::new(),
         paths: task.paths.clone(),
         verify: task.verify.clone(),
         guarantees: BTreeMap::new(),

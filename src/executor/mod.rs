@@ -25,6 +25,7 @@
 //! if it acquires something, a step in `cleanup`.
 
 mod book;
+mod caches;
 mod cage;
 mod close;
 mod decide;

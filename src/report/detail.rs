@@ -109,6 +109,7 @@ fn held(agent: &AgentRecord) -> Vec<Row> {
         rows.push(("enforced", format!("{layer} {status}{}", plain(&missing))));
     }
     rows.extend(agent.holes.iter().map(|hole| ("not covered", plain(hole))));
+    rows.extend(agent.view_notes.iter().map(|note| ("saw", plain(note))));
     rows
 }
 

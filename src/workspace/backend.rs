@@ -103,6 +103,12 @@ impl Workspace {
         &self.basis.commit
     }
 
+    /// The top of the tree that it is a copy of.
+    #[must_use]
+    pub fn original(&self) -> &Path {
+        self.repo.top()
+    }
+
     /// Whose it is.
     #[must_use]
     pub fn agent(&self) -> &AgentId {

@@ -88,14 +88,17 @@ pub(super) fn lower_alone(layers: &Layers) -> Result<OwnedFd, PolicyError> {
 /// stands for changes that a power failure may have lost, which is the
 /// caller's to know.
 fn allow_again(work: &OwnedFd) {
-    // Usually there is none; if it stays, the mount fails and says so.
     let mark = "work/incompat/volatile";
-    drop(rustix::fs::unlinkat(
-        work,
-        format!("{mark}/dirty"),
-        AtFlags::empty(),
-    ));
-    drop(rustix::fs::unlinkat(work, mark, AtFlags::REMOVEDIR));
+    let dirty = format!("{mark}/dirty");
+    for (path, flags) in [
+        (dirty.as_str(), AtFlags::empty()),
+        (mark, AtFlags::REMOVEDIR),
+    ] {
+        match rustix::fs::unlinkat(work, path, flags) {
+            // Usually there is none; if it stays, the mount fails and says so.
+            Ok(()) | Err(_) => {}
+        }
+    }
 }
 
 fn refused(path: &Path, reason: String) -> PolicyError {

@@ -7,6 +7,7 @@
 mod environment;
 mod guarantees;
 mod policy;
+mod toolchains;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use cofferdam_sandbox::{Enforcement, Layer, Proof, Status};
 
-use super::{AgentFacts, Found, Host, Input, Waivers};
+use super::{AgentFacts, CacheMount, Found, Host, Input, Waivers};
 use crate::model::{
     AgentId, Contract, EnvEntry, ResourceLimits, RunId, View, ViewAccess, ViewMode, ViewMount,
 };
@@ -34,6 +35,7 @@ struct Machine {
     command: Vec<OsString>,
     cwd: PathBuf,
     env: Vec<EnvEntry>,
+    caches: Vec<CacheMount>,
     run: RunId,
     agent: AgentId,
 }
@@ -122,6 +124,7 @@ impl Machine {
             command: vec!["sh".into(), "-c".into(), "true".into()],
             cwd: "/home/me/repo/sub".into(),
             env: Vec::new(),
+            caches: Vec::new(),
             run: RunId::from_bits(1),
             agent: AgentId::from_bits(2),
         }
@@ -148,6 +151,7 @@ impl Machine {
             command: &self.command,
             cwd: &self.cwd,
             env: &self.env,
+            caches: &self.caches,
             agent: AgentFacts {
                 run: &self.run,
                 agent: &self.agent,
