@@ -11,6 +11,7 @@ mod support;
 
 mod bad_requests;
 mod bad_surroundings;
+mod caches;
 mod crash;
 mod demo;
 mod escape_files;
