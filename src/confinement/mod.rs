@@ -29,4 +29,6 @@ pub use guarantees::{Shortfall, Waivers, held, shortfalls};
 pub use input::{AgentFacts, CacheMount, Error, Found, Host, Input};
 pub use policy::policy;
 pub use readable::SECRETS;
-pub use toolchains::{CACHES, Cache, NEVER, PLAIN_FILES, TOOLCHAINS, Toolchain, may_be_read};
+pub use toolchains::{
+    CACHES, Cache, NEVER, PLAIN_FILES, SETTINGS, Settings, TOOLCHAINS, Toolchain, may_be_read,
+};

@@ -10,7 +10,8 @@
 //! Not shown on purpose: caches of what was *built* (`go-build`, sccache,
 //! Gradle's build cache) hold other projects of the person. Configuration of
 //! tools (`config.toml` of cargo, `settings.xml`, `.npmrc`, `pip.conf` …) may
-//! hold tokens and passwords; only [`PLAIN_FILES`] are copied. Git's identity,
+//! hold tokens and passwords; only [`PLAIN_FILES`] and the keys in
+//! [`SETTINGS`] are copied. Git's identity,
 //! name and mail address alone, is written into the private home with the
 //! workspace.
 
@@ -147,7 +148,7 @@ pub struct Cache {
     pub moved: &'static [(&'static str, &'static str)],
 }
 
-const fn cache(directory: &'static str, moved: &'static [(&'static str, &'static str)]) -> Cache {
+const fn cache(directory: &'static str, moved: Moved) -> Cache {
     Cache { directory, moved }
 }
 
@@ -155,13 +156,22 @@ impl Cache {
     /// Where the person has it, whether or not there is anything.
     #[must_use]
     pub fn place(&self, home: &Path, variable: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
-        let named = self.moved.iter().find_map(|(name, rest)| {
-            let directory = variable(name)?;
-            directory.is_absolute().then(|| directory.join(rest))
-        });
-        named.unwrap_or_else(|| home.join(self.directory))
+        place(self.moved, variable).unwrap_or_else(|| home.join(self.directory))
     }
 }
+
+/// Where variables say that something lies; a relative value would mean
+/// another place for each directory, so it says nothing.
+fn place(moved: Moved, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    moved.iter().find_map(|(name, rest)| {
+        let directory = variable(name)?;
+        directory.is_absolute().then(|| directory.join(rest))
+    })
+}
+
+/// Variables that move something, the strongest first, and where it lies
+/// beneath the directory that each one names.
+type Moved = &'static [(&'static str, &'static str)];
 
 /// The caches that are looked for.
 pub const CACHES: &[Cache] = &[
@@ -239,6 +249,53 @@ pub(super) const PRIVATE: &[(&str, &str)] = &[
 /// Files that choose a version of a tool and hold nothing else; each is
 /// copied into the private home.
 pub const PLAIN_FILES: &[&str] = &[".tool-versions"];
+
+/// Of a tool's configuration, what it cannot do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The file, in TOML, beneath the person's home and the private one.
+    pub file: &'static str,
+    /// Variables that move it, as with a [`Cache`].
+    pub moved: &'static [(&'static str, &'static str)],
+    /// The keys that are copied, each by its path; `*` is any name.
+    pub keys: &'static [&'static [&'static str]],
+}
+
+impl Settings {
+    /// Where the person has it, whether or not there is anything.
+    #[must_use]
+    pub fn place(&self, home: &Path, variable: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
+        place(self.moved, variable).unwrap_or_else(|| home.join(self.file))
+    }
+}
+
+/// The configuration of which a part is copied. Values that hold a user's
+/// name or password of an address are left out whatever their key.
+pub const SETTINGS: &[Settings] = &[
+    // Without them cargo looks for the packages of another registry than the
+    // one that they were fetched from. A registry's `token` is not among them.
+    Settings {
+        file: ".cargo/config.toml",
+        moved: &[("CARGO_HOME", "config.toml")],
+        keys: &[
+            &["source", "*", "registry"],
+            &["source", "*", "replace-with"],
+            &["source", "*", "directory"],
+            &["source", "*", "local-registry"],
+            &["registries", "*", "index"],
+            &["registries", "*", "protocol"],
+        ],
+    },
+    // Its `[env]` may hold anything, the versions are only versions.
+    Settings {
+        file: ".config/mise/config.toml",
+        moved: &[
+            ("MISE_CONFIG_DIR", "config.toml"),
+            ("XDG_CONFIG_HOME", "mise/config.toml"),
+        ],
+        keys: &[&["tools", "*"]],
+    },
+];
 
 /// What beneath the home directory is never readable, even if `PATH` or a
 /// variable leads there.

@@ -15,6 +15,7 @@ use cofferdam_sandbox::{Enforcement, Layer, Policy, Status};
 use super::caches::{caches, copy_plain_files};
 use super::error::{Error, Stage};
 use super::site::Site;
+use super::tool_settings::copy_settings;
 use crate::confinement::{self, AgentFacts, Found, Host, Input, Waivers};
 use crate::model::{AgentId, Brief, Contract, Deadline, EnvEntry, ResourceLimits, RunId, ViewMode};
 use crate::workspace::Workspace;
@@ -88,6 +89,7 @@ pub(super) fn policy(
     };
     let caches = if inmate.contract.execute {
         copy_plain_files(&home, &workspace.view.home).map_err(confining)?;
+        copy_settings(site, &home, &workspace.view.home).map_err(confining)?;
         caches(site, workspace, &home).map_err(confining)?
     } else {
         Vec::new()

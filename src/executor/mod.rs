@@ -41,6 +41,7 @@ mod run;
 mod schedule;
 mod site;
 mod steps;
+mod tool_settings;
 mod verify;
 
 pub use book::{Book, FoundAgent};

@@ -235,6 +235,34 @@ fn a_toolchain_behind_a_link_is_found() {
     }
 }
 
+#[test]
+fn without_mounts_caches_are_only_read() {
+    for env in TestEnv::identities() {
+        let repo = with_fetched_package(&env);
+        let before = print(&env, &env.home().join(".cargo"));
+        let mut program = env.program();
+        let waived = ["mounts", "no_metadata_change_outside", "no_host_sockets"];
+        program.args(["run", "--json"]);
+        for name in waived {
+            program.args(["--allow-degraded", name]);
+        }
+        program
+            .args([
+                "--",
+                "sh",
+                "-ec",
+                "cargo build -q --offline; ./target/debug/app > out.txt; \
+                 ! touch \"$CARGO_HOME/registry/new\" 2> /dev/null; \
+                 ! rm -r \"$CARGO_HOME\"/registry/* 2> /dev/null",
+            ])
+            .envs(rust(&env))
+            .current_dir(repo.root());
+        env.finish(&mut program).expect_code(0);
+        assert_eq!(repo.text("out.txt"), "fetched built\n");
+        assert_eq!(print(&env, &env.home().join(".cargo")), before);
+    }
+}
+
 /// A cache of each kind of place, filled as a tool would.
 const CACHES: [&str; 5] = [
     ".cargo/registry",
@@ -275,37 +303,39 @@ fn caches_take_changes_that_go_with_the_agent() {
     }
 }
 
+/// Where tools keep what logs a person in, beneath the home directory.
+const SECRETS: [&str; 24] = [
+    ".aws/credentials",
+    ".cargo/config.toml",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gh/hosts.yml",
+    ".config/git/credentials",
+    ".config/pip/pip.conf",
+    ".docker/config.json",
+    ".dotnet/corefx/cryptography/x509stores/my/key.pfx",
+    ".gem/credentials",
+    ".git-credentials",
+    ".gnupg/secring.gpg",
+    ".gradle/gradle.properties",
+    ".kube/config",
+    ".local/share/uv/credentials/credentials.toml",
+    ".m2/settings-security.xml",
+    ".m2/settings.xml",
+    ".netrc",
+    ".npmrc",
+    ".pgpass",
+    ".pypirc",
+    ".ssh/id_ed25519",
+    ".terraform.d/credentials.tfrc.json",
+    ".yarnrc.yml",
+];
+
 #[test]
 fn no_file_with_credentials_is_there() {
     for env in TestEnv::identities() {
         let repo = env.repo();
-        let secrets = [
-            ".aws/credentials",
-            ".cargo/config.toml",
-            ".cargo/credentials",
-            ".cargo/credentials.toml",
-            ".config/gh/hosts.yml",
-            ".config/git/credentials",
-            ".config/pip/pip.conf",
-            ".docker/config.json",
-            ".dotnet/corefx/cryptography/x509stores/my/key.pfx",
-            ".gem/credentials",
-            ".git-credentials",
-            ".gnupg/secring.gpg",
-            ".gradle/gradle.properties",
-            ".kube/config",
-            ".local/share/uv/credentials/credentials.toml",
-            ".m2/settings-security.xml",
-            ".m2/settings.xml",
-            ".netrc",
-            ".npmrc",
-            ".pgpass",
-            ".pypirc",
-            ".ssh/id_ed25519",
-            ".terraform.d/credentials.tfrc.json",
-            ".yarnrc.yml",
-        ];
-        for secret in secrets {
+        for secret in SECRETS {
             env.put(&env.home().join(secret), "a secret");
         }
         // With toolchains and caches beside them, and links from within.
@@ -327,7 +357,7 @@ fn no_file_with_credentials_is_there() {
              ln -s ../.ssh .cargo/git",
         );
         let home = shown(&env.home()).to_owned();
-        let attempts = secrets.map(|secret| {
+        let attempts = SECRETS.map(|secret| {
             format!("for p in '{home}/{secret}' \"$HOME/{secret}\"; do cat \"$p\" || :; done; ")
         });
         let links = "cat ~/.cargo/registry/link ~/.npm/_cacache/link/id_ed25519 || :; \
