@@ -28,6 +28,9 @@ pub struct Enforcement {
     pub proof: Proof,
     /// Known holes that no layer of this run covers.
     pub holes: Vec<String>,
+    /// What of the view is another than the policy's first choice, and why.
+    #[serde(default)]
+    pub view_notes: Vec<String>,
 }
 
 impl Enforcement {

@@ -121,8 +121,8 @@ pub use guarantees::{Feature, Guarantee};
 pub use identity::Identity;
 pub use input::Input;
 pub use policy::{
-    Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Policy, PolicyError,
-    PolicyRow, Rights, UnknownLayer, View, ViewMode,
+    Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Otherwise, Policy,
+    PolicyError, PolicyRow, Rights, UnknownLayer, View, ViewMode,
 };
 pub use probe::probe;
 pub use spawn::{Helper, HelperError, SpawnError, spawn};

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::input::{Host, Input};
-use super::readable::TOOLCHAINS;
+use super::toolchains::{PRIVATE, TOOLCHAINS};
 
 /// Names whose values are the launcher's own.
 pub const INHERITED: [&str; 7] = [
@@ -75,8 +76,12 @@ pub(super) fn environment(input: &Input<'_>, tmp: &Path) -> Vec<(OsString, OsStr
     set("XDG_DATA_HOME", home.join(".local/share").as_os_str());
     set("XDG_STATE_HOME", home.join(".local/state").as_os_str());
     set("XDG_RUNTIME_DIR", tmp.join("runtime").as_os_str());
-    // Cargo writes into its home, so that is private; rustup's is only read.
-    set("CARGO_HOME", home.join(".cargo").as_os_str());
+    for (name, directory) in PRIVATE {
+        set(name, home.join(directory).as_os_str());
+    }
+    if let Some(options) = maven_options(home) {
+        set("MAVEN_OPTS", &options);
+    }
     for toolchain in TOOLCHAINS {
         let directory = toolchain.root(&input.host);
         if let Some(variable) = toolchain.variable.filter(|_| input.host.exists(&directory)) {
@@ -100,6 +105,20 @@ pub(super) fn environment(input: &Input<'_>, tmp: &Path) -> Vec<(OsString, OsStr
         set(&entry.name, &entry.value);
     }
     variables.into_iter().collect()
+}
+
+/// What makes Maven look into the private home: it asks Java for the home
+/// directory, and Java asks the system. Its start script splits the value at
+/// blanks, so there is none for a home that has one in its name.
+fn maven_options(home: &Path) -> Option<OsString> {
+    let repository = home.join(".m2/repository");
+    let blank = |byte: &u8| byte.is_ascii_whitespace();
+    if repository.as_os_str().as_bytes().iter().any(blank) {
+        return None;
+    }
+    let mut options = OsString::from("-Dmaven.repo.local=");
+    options.push(&repository);
+    Some(options)
 }
 
 fn inherited<'a>(host: &'a Host<'_>) -> impl Iterator<Item = (OsString, OsString)> + 'a {

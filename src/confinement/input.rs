@@ -90,6 +90,19 @@ pub struct AgentFacts<'a> {
     pub port: u16,
 }
 
+/// A cache of the person's that the agent builds upon; see `toolchains`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheMount {
+    /// The person's, links resolved.
+    pub lower: PathBuf,
+    /// The agent's own directory for what it changes.
+    pub upper: PathBuf,
+    /// What the kernel needs besides.
+    pub work: PathBuf,
+    /// Where the agent sees it, in its private home.
+    pub target: PathBuf,
+}
+
 /// Everything that decides the policy of one agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
@@ -105,6 +118,8 @@ pub struct Input<'a> {
     pub env: &'a [EnvEntry],
     /// What it is told about itself.
     pub agent: AgentFacts<'a>,
+    /// Caches that it builds upon; those that exist.
+    pub caches: &'a [CacheMount],
     /// The machine and the person.
     pub host: Host<'a>,
     /// What was given up by name.

@@ -4,10 +4,12 @@
 //! `readable`, the variables in `environment`, the mounts in `mounts`, and what
 //! was given up by name in `guarantees`. It decides on data and
 //! touches nothing: what the machine has is handed in, and the policy is
-//! enforced by `cofferdam-sandbox`.
+//! enforced by `cofferdam-sandbox`. Toolchains and their caches have a table
+//! of their own in `toolchains`.
 //!
-//! To let agents reach something more: one line in a table of `readable` or
-//! `environment`. What is promised is the table of `cofferdam-sandbox`.
+//! To let agents reach something more: one line in a table of `readable`,
+//! `toolchains` or `environment`. What is promised is the table of
+//! `cofferdam-sandbox`.
 
 mod environment;
 mod explain;
@@ -16,6 +18,7 @@ mod input;
 mod mounts;
 mod policy;
 mod readable;
+mod toolchains;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,9 @@ mod tests;
 pub use environment::{INHERITED, is_never_inherited};
 pub use explain::explain_contract;
 pub use guarantees::{Shortfall, Waivers, held, shortfall, shortfalls};
-pub use input::{AgentFacts, Error, Found, Host, Input};
+pub use input::{AgentFacts, CacheMount, Error, Found, Host, Input};
 pub use policy::policy;
-pub use readable::{SECRETS, TOOLCHAINS, Toolchain};
+pub use readable::SECRETS;
+pub use toolchains::{
+    CACHES, Cache, NEVER, PLAIN_FILES, SETTINGS, Settings, TOOLCHAINS, Toolchain, may_be_read,
+};

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cofferdam_sandbox::{Access, FileRule, Mount};
+use cofferdam_sandbox::{Access, FileRule, Mount, Otherwise};
 
 use super::input::{Host, Input};
 use super::readable::SECRETS;
@@ -70,6 +70,17 @@ pub(super) fn mounts(input: &Input<'_>, rules: &[FileRule]) -> Mounted {
             .mounts
             .push(bind(&view.tmp, &view.tmp, Access::ReadWrite));
     }
+    for cache in input.caches {
+        mounted.mounts.push(Mount::Overlay {
+            lower: vec![cache.lower.as_path().into()],
+            upper: cache.upper.as_path().into(),
+            work: cache.work.as_path().into(),
+            target: cache.target.as_path().into(),
+            // To read what was fetched is most of the use, and a home on a
+            // file system that merges nothing is no reason to refuse an agent.
+            otherwise: Otherwise::ReadOnly,
+        });
+    }
     for mount in &view.mounts {
         let access = match mount.access {
             ViewAccess::ReadWrite if input.contract.is_writer() => Access::ReadWrite,
@@ -122,8 +133,10 @@ fn hidden(host: &Host<'_>) -> Vec<PathBuf> {
 /// read-only mount is all that the kernel has, and it keeps nobody from
 /// connecting. A socket that is bound later is not covered; the report says so.
 fn hide_sockets(host: &Host<'_>, mounts: &mut Vec<Mount>) {
-    let visible =
-        |path: &Path| VISIBLE.iter().any(|top| path.starts_with(top)) && !path.starts_with("/proc");
+    let visible = |path: &Path| {
+        VISIBLE.iter().any(|top| path.starts_with(top))
+            && !["/proc", "/dev"].iter().any(|own| path.starts_with(own))
+    };
     let hidden = hidden(host);
     for socket in host.sockets.iter().filter(|path| visible(path)) {
         if !hidden.iter().any(|outer| socket.starts_with(outer)) {

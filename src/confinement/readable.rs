@@ -1,15 +1,16 @@
 //! What an agent may read and execute beyond its workspace.
 //!
-//! Owns the one table of it: the system, the toolchains of the person and the
-//! directories of `PATH`. The rest of the home directory is not in it, and no
-//! entry reaches a file that holds a credential. What the machine does not
-//! have is left out.
+//! Owns the one list of it: the system, the devices, the toolchains of the
+//! person (their table is `toolchains`) and the directories of `PATH`. The
+//! rest of the home directory is not in it, and no entry reaches a file that
+//! holds a credential. What the machine does not have is left out.
 
 use std::path::{Path, PathBuf};
 
 use cofferdam_sandbox::{FileRule, Rights};
 
 use super::input::{Host, Input};
+use super::toolchains::{NEVER, TOOLCHAINS, may_be_read};
 use crate::model::{NetworkAccess, ViewMode};
 
 /// The system's own files.
@@ -73,117 +74,11 @@ pub const SECRETS: [&str; 14] = [
     "/etc/NetworkManager/system-connections",
 ];
 
-/// A toolchain beneath the home directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Toolchain {
-    /// Its directory, relative to the home directory.
-    pub directory: &'static str,
-    /// What of it is readable; empty means all of it.
-    pub parts: &'static [&'static str],
-    /// The variable by which its programs find it; it is set to the directory.
-    pub variable: Option<&'static str>,
-}
-
-impl Toolchain {
-    /// Where it lies: where its variable says, if that is a place that may be
-    /// looked into, else at its usual place beneath the home directory.
-    pub(super) fn root(&self, host: &Host<'_>) -> PathBuf {
-        let named = self
-            .variable
-            .and_then(|name| host.variables.get(std::ffi::OsStr::new(name)));
-        match named.map(Path::new) {
-            Some(directory) if may_be_read(host, directory) => directory.to_owned(),
-            Some(_) | None => host.home.join(self.directory),
-        }
-    }
-}
-
-/// Whether a directory that a variable names may be looked into: absolute,
-/// not the home directory or one above it, and none that holds or lies in a
-/// secret place.
-fn may_be_read(host: &Host<'_>, directory: &Path) -> bool {
-    let plain = directory.is_absolute()
-        && directory
-            .components()
-            .all(|part| part != std::path::Component::ParentDir);
-    let secret = NEVER.iter().any(|name| {
-        let never = host.home.join(name);
-        directory.starts_with(&never) || never.starts_with(directory)
-    });
-    plain && !secret
-}
-
-const fn whole(directory: &'static str, variable: Option<&'static str>) -> Toolchain {
-    Toolchain {
-        directory,
-        parts: &[],
-        variable,
-    }
-}
-
-const fn parts(directory: &'static str, parts: &'static [&'static str]) -> Toolchain {
-    Toolchain {
-        directory,
-        parts,
-        variable: None,
-    }
-}
-
-/// The toolchains that are looked for.
-pub const TOOLCHAINS: [Toolchain; 20] = [
-    // Next to these lies `credentials.toml`, so the directory is not whole.
-    parts(".cargo", &["bin", "registry", "git", "env"]),
-    whole(".rustup", Some("RUSTUP_HOME")),
-    whole(".nvm", Some("NVM_DIR")),
-    whole(".fnm", None),
-    whole(".volta", Some("VOLTA_HOME")),
-    parts(".npm-global", &["bin", "lib"]),
-    whole(".bun/bin", None),
-    whole(".deno/bin", None),
-    whole(".pyenv", Some("PYENV_ROOT")),
-    whole(".rbenv", Some("RBENV_ROOT")),
-    whole(".sdkman", Some("SDKMAN_DIR")),
-    whole(".jenv", None),
-    whole(".asdf", Some("ASDF_DATA_DIR")),
-    whole(".ghcup", None),
-    whole(".opam", Some("OPAMROOT")),
-    whole(".dotnet", Some("DOTNET_ROOT")),
-    whole("miniconda3", None),
-    whole("miniforge3", None),
-    parts("go", &["bin", "pkg"]),
-    parts(
-        ".local",
-        &[
-            "bin",
-            "lib",
-            "share/mise",
-            "share/uv",
-            "share/pnpm",
-            "share/pipx",
-            "share/rtx",
-            "share/fnm",
-        ],
-    ),
-];
-
-/// Directories of the home directory of which nothing is ever readable, even
-/// if `PATH` leads there.
-const NEVER: [&str; 8] = [
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".azure",
-    ".password-store",
-    ".mozilla",
-];
-
 /// What is secret on this machine: of the system's, what is listed; of the
 /// home directory's, what is never readable.
 pub(super) fn secrets(host: &Host<'_>) -> impl Iterator<Item = PathBuf> {
     let system = SECRETS.into_iter().map(PathBuf::from);
-    system.chain(NEVER.into_iter().map(|name| host.home.join(name)))
+    system.chain(NEVER.iter().map(|name| host.home.join(name)))
 }
 
 /// The rules for everything that is read and executed but not written, and
@@ -227,6 +122,12 @@ pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {
     for directory in path_directories(host) {
         rules.add(&directory, Rights::ReadExecute);
     }
+    if in_place {
+        // Where nothing is mounted the private home has links to them.
+        for cache in input.caches {
+            rules.add(&cache.lower, Rights::ReadExecute);
+        }
+    }
     rules.add(host.own_exe, Rights::ReadExecute);
     if let Some(program) = program_by_path(input) {
         rules.add(&program, Rights::ReadExecute);
@@ -242,7 +143,7 @@ pub(super) fn path_directories(host: &Host<'_>) -> Vec<PathBuf> {
     };
     let mut directories: Vec<PathBuf> = Vec::new();
     for directory in std::env::split_paths(path) {
-        if may_be_read(host, &directory) && !directories.contains(&directory) {
+        if may_be_read(host.home, &directory) && !directories.contains(&directory) {
             directories.push(directory);
         }
     }

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 use cofferdam_sandbox::{Enforcement, Layer, Policy, Status};
 
+use super::caches::{caches, copy_plain_files};
 use super::error::{Error, Stage};
 use super::site::Site;
+use super::tool_settings::copy_settings;
 use crate::confinement::{self, AgentFacts, Found, Host, Input, Waivers};
 use crate::model::{AgentId, Brief, Contract, Deadline, EnvEntry, ResourceLimits, RunId, ViewMode};
 use crate::workspace::Workspace;
@@ -85,6 +87,13 @@ pub(super) fn policy(
         // Without a home there is nothing of the person's to show or to hide.
         None => PathBuf::from("/nonexistent"),
     };
+    let caches = if inmate.contract.execute {
+        copy_plain_files(&home, &workspace.view.home).map_err(confining)?;
+        copy_settings(site, &home, &workspace.view.home).map_err(confining)?;
+        caches(site, workspace, &home).map_err(confining)?
+    } else {
+        Vec::new()
+    };
     let (top_level, sockets) = (top_level(), sockets());
     let input = Input {
         contract: inmate.contract,
@@ -101,11 +110,12 @@ pub(super) fn policy(
             brief: &brief,
             port: port_of(inmate.agent),
         },
+        caches: &caches,
         host: Host {
             home: &home,
             own_exe: &site.own_exe,
             state: site.state.path(),
-            checkout: workspace.parent(),
+            checkout: workspace.original(),
             top_level: &top_level,
             sockets: &sockets,
             variables: &site.variables,
@@ -131,6 +141,8 @@ fn make_private_directories(home: &Path, tmp: &Path) -> std::io::Result<()> {
         ".local/share",
         ".local/state",
         ".cargo",
+        ".gradle",
+        ".m2/repository",
     ] {
         fs::create_dir_all(home.join(name))?;
     }

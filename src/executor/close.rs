@@ -50,6 +50,7 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
         enforcement_missing: BTreeMap::new(),
         waived: Vec::new(),
         holes: Vec::new(),
+        view_notes: Vec::new(),
         paths: task.paths.clone(),
         verify: task.verify.clone(),
         guarantees: BTreeMap::new(),

@@ -25,6 +25,7 @@
 //! if it acquires something, a step in `cleanup`.
 
 mod book;
+mod caches;
 mod cage;
 mod close;
 mod decide;
@@ -40,6 +41,7 @@ mod run;
 mod schedule;
 mod site;
 mod steps;
+mod tool_settings;
 mod verify;
 
 pub use book::{Book, FoundAgent};

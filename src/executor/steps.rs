@@ -288,6 +288,7 @@ impl Run {
             }
             agent.guarantees = guarantees;
             agent.holes.clone_from(&enforcement.holes);
+            agent.view_notes.clone_from(&enforcement.view_notes);
         });
     }
 

@@ -143,6 +143,9 @@ pub struct AgentRecord {
     /// What no layer of this run covers, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holes: Vec<String>,
+    /// What it saw otherwise than it was to, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub view_notes: Vec<String>,
     /// The paths that the task claimed; none claims all that its role may write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,

@@ -110,6 +110,7 @@ fn held(agent: &AgentRecord) -> Vec<Row> {
     }
     rows.extend(went_without(agent).map(|words| ("waived", words)));
     rows.extend(agent.holes.iter().map(|hole| ("not covered", plain(hole))));
+    rows.extend(agent.view_notes.iter().map(|note| ("saw", plain(note))));
     rows
 }
 

@@ -103,9 +103,9 @@ impl Workspace {
         &self.basis.commit
     }
 
-    /// The checkout that it is a copy of.
+    /// The top of the tree that it is a copy of.
     #[must_use]
-    pub fn parent(&self) -> &Path {
+    pub fn original(&self) -> &Path {
         self.repo.top()
     }
 

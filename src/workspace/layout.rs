@@ -2,10 +2,11 @@
 //!
 //! Owns the names in it, the note of what a workspace started from, and
 //! opening one again after its launcher died. The agent reaches `tree`,
-//! `home` and `tmp` only; the rest is believed.
+//! `home` and `tmp` only, and what it changes in a cache lands in `caches`;
+//! the rest is believed.
 //!
 //! ```text
-//! tree/ objects/ home/ tmp/   base.json   identities   ready
+//! tree/ objects/ home/ tmp/ caches/   base.json   identities   ready
 //! ```
 
 use std::collections::BTreeSet;

@@ -11,6 +11,7 @@ mod support;
 
 mod bad_requests;
 mod bad_surroundings;
+mod caches;
 mod crash;
 mod demo;
 mod escape_files;
@@ -21,6 +22,7 @@ mod inside;
 mod interface;
 mod kinds;
 mod landing;
+mod must_work;
 mod plan;
 mod plan_errors;
 mod results;

@@ -70,6 +70,11 @@ impl TestEnv {
         rustix::process::geteuid().is_root()
     }
 
+    /// Whether it is another user than the caller who acts here.
+    pub(crate) fn acts_as_another(&self) -> bool {
+        self.identity == Identity::User
+    }
+
     fn with(identity: Identity) -> Self {
         let directory = tempfile::Builder::new()
             .prefix("cofferdam-it-")

@@ -55,6 +55,8 @@ pub enum Feature {
     HiddenPaths,
     /// A procfs that shows the cage only.
     OwnProcfs,
+    /// A `/dev` that holds the devices that belong to nobody.
+    OwnDevices,
     /// A PID namespace.
     PidNamespace,
     /// A user namespace that owns none of the others, or the first of all.
@@ -86,7 +88,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::FileRules,
         Self::MoveRules,
         Self::TruncateRule,
@@ -98,6 +100,7 @@ impl Feature {
         Self::View,
         Self::HiddenPaths,
         Self::OwnProcfs,
+        Self::OwnDevices,
         Self::PidNamespace,
         Self::UserNamespace,
         Self::NamespaceQuota,
@@ -137,7 +140,7 @@ impl Feature {
             | Self::Scopes
             | Self::PathSocketRule
             | Self::UdpRules => Layer::Landlock,
-            Self::View | Self::HiddenPaths | Self::OwnProcfs => Layer::Mounts,
+            Self::View | Self::HiddenPaths | Self::OwnProcfs | Self::OwnDevices => Layer::Mounts,
             Self::PidNamespace | Self::UserNamespace | Self::NamespaceQuota => Layer::Namespaces,
             Self::NetworkNamespace => Layer::Network,
             Self::InternetRefused | Self::CallFilter | Self::PriorityFilter => Layer::Seccomp,
@@ -162,6 +165,7 @@ impl Feature {
             Self::View => "read-only view",
             Self::HiddenPaths => "hidden paths",
             Self::OwnProcfs => "own procfs",
+            Self::OwnDevices => "own devices",
             Self::PidNamespace => "PID namespace",
             Self::UserNamespace => "user namespace",
             Self::NamespaceQuota => "quota of namespaces",
@@ -190,7 +194,7 @@ impl Feature {
             Self::Scopes => "boot Linux 6.12 or later",
             Self::PathSocketRule => "boot Linux 7.1 or later",
             Self::UdpRules => "boot Linux 7.2 or later",
-            Self::View | Self::HiddenPaths | Self::OwnProcfs => {
+            Self::View | Self::HiddenPaths | Self::OwnProcfs | Self::OwnDevices => {
                 "allow this user mount namespaces (Linux 5.12 or later; see user namespaces)"
             }
             Self::PidNamespace | Self::UserNamespace | Self::NetworkNamespace => {

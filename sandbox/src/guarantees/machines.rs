@@ -148,6 +148,7 @@ impl Machine {
                 Feature::View,
                 Feature::HiddenPaths,
                 Feature::OwnProcfs,
+                Feature::OwnDevices,
                 Feature::PidNamespace,
                 Feature::UserNamespace,
                 Feature::NamespaceQuota,

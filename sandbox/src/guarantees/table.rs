@@ -12,8 +12,8 @@ use crate::policy::Layer;
 
 use Feature::{
     CallFilter, FileRules, HiddenPaths, InternetRefused, Launcher, LockedCapabilities,
-    NamespaceQuota, NetworkNamespace, NoCapabilities, OwnProcfs, PathSocketRule, PidNamespace,
-    PriorityFilter, Scopes, SubReaper, TreeLimits, TruncateRule, View,
+    NamespaceQuota, NetworkNamespace, NoCapabilities, OwnDevices, OwnProcfs, PathSocketRule,
+    PidNamespace, PriorityFilter, Scopes, SubReaper, TreeLimits, TruncateRule, View,
 };
 
 /// What holds a guarantee: any of these, all features of one together.
@@ -43,7 +43,7 @@ pub(super) fn alternatives(guarantee: Guarantee) -> Alternatives {
         ],
         // Making one is no right that any rule gives; reaching one needs a
         // rule, or a view that shows none.
-        Guarantee::NoHostDevices => &[&[FileRules], &[View, HiddenPaths, NoCapabilities]],
+        Guarantee::NoHostDevices => &[&[FileRules], &[OwnDevices, NoCapabilities]],
         Guarantee::NoNewNamespaces => &[&[CallFilter], &[NamespaceQuota]],
         // A mount needs a capability, which only a new namespace could give;
         // and Landlock denies every change of mounts to who has file rules.

@@ -8,10 +8,12 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod descriptors;
+mod devices;
 pub(crate) mod landlock;
 pub(crate) mod limits;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
+mod overlay;
 pub(crate) mod plan;
 pub(crate) mod seccomp;
 

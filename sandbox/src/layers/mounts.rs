@@ -19,9 +19,12 @@ use rustix::mount::{
 };
 
 use super::LayerError;
+use super::devices;
+use super::overlay::{self, Layers};
 use super::plan::{Place, Plan, Step, What, plan};
 use crate::enforcement::Status;
-use crate::policy::{Access, FileRule, Layer, Policy, PolicyError, ViewMode};
+use crate::guarantees::Feature;
+use crate::policy::{Access, FileRule, Layer, Otherwise, Policy, PolicyError, ViewMode};
 use crate::sys::kernel::{Reach, set_mount_attributes};
 
 /// Whether the namespace that procfs would show is this cage's own.
@@ -46,6 +49,8 @@ pub(crate) fn unmounted(policy: &Policy) -> Option<Status> {
 #[derive(Debug)]
 pub(crate) struct Viewed {
     pub(crate) status: Status,
+    /// What of the kernel is in force for it.
+    pub(crate) features: Vec<Feature>,
     /// Where the rules point in it.
     pub(crate) rules: Vec<FileRule>,
     /// The cage's procfs once more, writable and attached nowhere: the maps of
@@ -55,7 +60,13 @@ pub(crate) struct Viewed {
 }
 
 /// Builds the view in this mount namespace.
-pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Viewed, LayerError> {
+///
+/// What the policy lets be otherwise, and is, is added to `notes`.
+pub(crate) fn apply(
+    policy: &Policy,
+    processes: Processes,
+    notes: &mut Vec<String>,
+) -> Result<Viewed, LayerError> {
     let Plan { steps, rules } = plan(policy)?;
     mount_change(
         "/",
@@ -64,7 +75,7 @@ pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Viewed, Lay
     .map_err(LayerError::step("keep mounts private"))?;
     let sources = steps
         .iter()
-        .map(open_source)
+        .map(|step| open_source(step, notes))
         .collect::<Result<Vec<_>, _>>()?;
     set_mount_attributes(CWD, c"/", Reach::Recursive, read_only())
         .map_err(LayerError::step("make the host's files read-only"))?;
@@ -81,21 +92,32 @@ pub(crate) fn apply(policy: &Policy, processes: Processes) -> Result<Viewed, Lay
         made.push((step, attach(step, source)?));
     }
     // After the policy's mounts, so that a hidden /dev gets them too.
-    missing.extend(mount_terminals());
+    missing.extend(devices::mount_terminals());
     // Only now: targets of later mounts had to be made inside.
     for (step, mount) in &made {
         if let What::Tmpfs {
             access: Access::ReadOnly,
             ..
-        } = step.what
+        }
+        | What::Devices = step.what
         {
             set_mount_attributes(mount, c"", Reach::One, read_only()).map_err(LayerError::step(
                 format!("make `{}` read-only", step.target.display()),
             ))?;
         }
     }
+    let own_devices = steps.iter().any(|step| step.what == What::Devices);
+    let features = [
+        (true, Feature::View),
+        (procfs.is_some(), Feature::OwnProcfs),
+        (own_devices, Feature::OwnDevices),
+    ];
+    let features = features
+        .into_iter()
+        .filter_map(|(holds, feature)| holds.then_some(feature));
     Ok(Viewed {
         status: Status::unless(missing),
+        features: features.collect(),
         rules,
         procfs,
     })
@@ -106,7 +128,7 @@ fn read_only() -> MountAttrFlags {
 }
 
 /// A detached mount of what a step shows.
-fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
+fn open_source(step: &Step, notes: &mut Vec<String>) -> Result<OwnedFd, LayerError> {
     match &step.what {
         What::Tmpfs { access, bytes } => {
             // A hidden directory holds only other mounts' targets. It is not
@@ -123,6 +145,8 @@ fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
                 )),
             )
         }
+        What::Devices => devices::make(),
+        What::Overlay { layers, otherwise } => open_overlay(step, layers, *otherwise, notes),
         What::Bind { source, access } => {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -153,7 +177,30 @@ fn open_source(step: &Step) -> Result<OwnedFd, LayerError> {
     }
 }
 
-fn filesystem(kind: &str, options: &[(&str, &str)]) -> rustix::io::Result<OwnedFd> {
+fn open_overlay(
+    step: &Step,
+    layers: &Layers,
+    otherwise: Otherwise,
+    notes: &mut Vec<String>,
+) -> Result<OwnedFd, LayerError> {
+    match (overlay::make(layers), otherwise) {
+        (Ok(mount), _) => Ok(mount),
+        (Err(error), Otherwise::Refuse) => Err(error.into()),
+        (Err(error), Otherwise::ReadOnly) => {
+            let lower = overlay::lower_alone(layers)?;
+            set_mount_attributes(&lower, c"", Reach::Recursive, read_only()).map_err(
+                LayerError::step(format!("restrict `{}`", layers.lower[0].display())),
+            )?;
+            notes.push(format!(
+                "`{}` is read-only: failed to {error}",
+                step.target.display()
+            ));
+            Ok(lower)
+        }
+    }
+}
+
+pub(super) fn filesystem(kind: &str, options: &[(&str, &str)]) -> rustix::io::Result<OwnedFd> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in options {
         fsconfig_set_string(context.as_fd(), *key, *value)?;
@@ -253,27 +300,7 @@ fn mount_proc(processes: Processes) -> Result<Procfs, LayerError> {
     Ok(Procfs::Own(proc))
 }
 
-/// Gives the cage its own pseudo-terminals, where the machine has any.
-fn mount_terminals() -> Option<String> {
-    if !Path::new("/dev/pts").is_dir() {
-        return None;
-    }
-    let made = filesystem("devpts", &[("ptmxmode", "0666"), ("mode", "0620")]);
-    let made = made.map_err(LayerError::step("make them")).and_then(|pts| {
-        cover("/dev/pts", &pts)?;
-        if !fs::symlink_metadata("/dev/ptmx").is_ok_and(|entry| !entry.is_symlink()) {
-            return Ok(());
-        }
-        let clone = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let opener = open_tree(CWD, "/dev/pts/ptmx", clone)
-            .map_err(LayerError::step("open their opener"))?;
-        cover("/dev/ptmx", &opener)
-    });
-    made.err()
-        .map(|reason| format!("pseudo-terminals of one's own: {reason}"))
-}
-
-fn cover(target: &str, mount: &OwnedFd) -> Result<(), LayerError> {
+pub(super) fn cover(target: &str, mount: &OwnedFd) -> Result<(), LayerError> {
     let path = CString::new(Path::new(target).as_os_str().as_bytes())
         .expect("because the names are constants");
     let path: &CStr = &path;

@@ -1,13 +1,15 @@
 //! Owns the order of mounts: which, where, and what must stay visible.
 //!
 //! Turns a policy into a list of steps. Reads the host's symbolic links and
-//! changes nothing. Two things are added to what the policy lists: a private
-//! `/dev/shm`, and a bind mount for every path with a rule that would
-//! otherwise be hidden (or, if it is writable, read-only).
+//! changes nothing. Three things are added to what the policy lists: a private
+//! `/dev`, a private `/dev/shm`, and a bind mount for every path with a rule
+//! that would otherwise be hidden (or, if it is writable, read-only).
 
 use std::path::{Path, PathBuf};
 
-use crate::policy::{Access, FileRule, Mount, Policy, PolicyError};
+use super::devices::{self, DEVICES};
+use super::overlay::Layers;
+use crate::policy::{Access, FileRule, HostPath, Mount, Otherwise, Policy, PolicyError, Rights};
 
 /// What speaks for the whole machine and is never made writable by a rule:
 /// for the superuser its files are doors to the host.
@@ -25,8 +27,30 @@ pub(crate) struct Step {
 /// What is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    Tmpfs { access: Access, bytes: u64 },
-    Bind { source: PathBuf, access: Access },
+    Tmpfs {
+        access: Access,
+        bytes: u64,
+    },
+    Bind {
+        source: PathBuf,
+        access: Access,
+    },
+    /// The private `/dev`.
+    Devices,
+    Overlay {
+        layers: Layers,
+        otherwise: Otherwise,
+    },
+}
+
+impl What {
+    /// Whether it is empty but for what is mounted in it.
+    fn hides(&self) -> bool {
+        match self {
+            Self::Tmpfs { .. } | Self::Devices => true,
+            Self::Bind { .. } | Self::Overlay { .. } => false,
+        }
+    }
 }
 
 /// Whether the target may be made.
@@ -60,6 +84,10 @@ pub(crate) struct Plan {
 /// The mounts of a policy, in order, and its rules.
 pub(crate) fn plan(policy: &Policy) -> Result<Plan, PolicyError> {
     let mut wanted: Vec<Wanted> = Vec::new();
+    // First: whatever the policy mounts below goes into it.
+    if Path::new(DEVICES).is_dir() && !shows_devices(policy) {
+        push(&mut wanted, Path::new(DEVICES), What::Devices);
+    }
     let shared = shared_memory_goes(policy);
     for (index, mount) in policy.view.mounts.iter().enumerate() {
         if shared == Some(index) {
@@ -67,6 +95,11 @@ pub(crate) fn plan(policy: &Policy) -> Result<Plan, PolicyError> {
         }
         refuse_machine(mount)?;
         let what = match mount {
+            Mount::Tmpfs {
+                target,
+                access: Access::ReadOnly,
+                ..
+            } if target.as_ref() as &Path == Path::new(DEVICES) => What::Devices,
             Mount::Tmpfs { access, bytes, .. } => What::Tmpfs {
                 access: *access,
                 bytes: *bytes,
@@ -75,6 +108,20 @@ pub(crate) fn plan(policy: &Policy) -> Result<Plan, PolicyError> {
                 source: resolve(source, &[]),
                 access: *access,
             },
+            Mount::Overlay {
+                lower,
+                upper,
+                work,
+                otherwise,
+                ..
+            } => What::Overlay {
+                layers: Layers {
+                    lower: lower.iter().map(|path| path.0.clone()).collect(),
+                    upper: upper.0.clone(),
+                    work: work.0.clone(),
+                },
+                otherwise: *otherwise,
+            },
         };
         push(&mut wanted, mount.target(), what);
     }
@@ -82,7 +129,8 @@ pub(crate) fn plan(policy: &Policy) -> Result<Plan, PolicyError> {
         push_shared_memory(&mut wanted);
     }
     // Shallow first: a rule beneath another refines it.
-    let mut rules: Vec<&FileRule> = policy.files.iter().collect();
+    let nodes = nodes(policy);
+    let mut rules: Vec<&FileRule> = policy.files.iter().chain(&nodes).collect();
     rules.sort_by_key(|rule| rule.path.components().count());
     let mut back = vec![Vec::new(); wanted.len()];
     let mut first = Vec::new();
@@ -104,11 +152,39 @@ pub(crate) fn rules_in_place(policy: &Policy) -> Vec<FileRule> {
 }
 
 fn resolve_rules(policy: &Policy, wanted: &[Wanted]) -> Vec<FileRule> {
-    let resolved = policy.files.iter().map(|rule| FileRule {
-        path: resolve(&rule.path, wanted).into(),
-        rights: rule.rights,
+    let own = wanted.iter().any(|one| one.step.what == What::Devices);
+    let resolved = policy.files.iter().map(|rule| {
+        let path = resolve(&rule.path, wanted);
+        let path = if own { devices::behind(path) } else { path };
+        FileRule {
+            path: path.into(),
+            rights: rule.rights,
+        }
     });
     resolved.collect()
+}
+
+/// Whether a mount of the policy decides what is in `/dev`.
+fn shows_devices(policy: &Policy) -> bool {
+    let mut mounts = policy.view.mounts.iter();
+    mounts.any(|mount| Path::new(DEVICES).starts_with(mount.target()))
+}
+
+/// The usual nodes, where a rule is for all of `/dev` or for the root: the
+/// private directory has no node by itself.
+fn nodes(policy: &Policy) -> Vec<FileRule> {
+    let mut rules = policy.files.iter();
+    if !rules.any(|rule| Path::new(DEVICES).starts_with(&rule.path)) {
+        return Vec::new();
+    }
+    let nodes = devices::NODES.into_iter().map(Path::new);
+    let there = nodes.filter(|node| node.exists());
+    there
+        .map(|node| FileRule {
+            path: node.into(),
+            rights: Rights::Device,
+        })
+        .collect()
 }
 
 /// Before which of the policy's mounts the private shared memory goes: after
@@ -121,7 +197,7 @@ fn shared_memory_goes(policy: &Policy) -> Option<usize> {
         Some(last) => match &policy.view.mounts[last] {
             Mount::Tmpfs { target, .. } => (target.as_ref() as &Path != place).then_some(last + 1),
             // Whoever shows another /dev decides what is in it.
-            Mount::Bind { .. } => None,
+            Mount::Bind { .. } | Mount::Overlay { .. } => None,
         },
     }
 }
@@ -137,7 +213,7 @@ fn push_shared_memory(wanted: &mut Vec<Wanted>) {
 fn push(wanted: &mut Vec<Wanted>, literal: &Path, what: What) {
     let target = resolve(literal, wanted);
     let place = match cover(&target, wanted) {
-        Some(index) if matches!(wanted[index].step.what, What::Tmpfs { .. }) => Place::Private,
+        Some(index) if wanted[index].step.what.hides() => Place::Private,
         Some(_) | None => Place::Given,
     };
     wanted.push(Wanted {
@@ -217,8 +293,9 @@ fn keep_visible(
             }
             continue;
         };
-        let hides = matches!(wanted[index].step.what, What::Tmpfs { .. })
-            && wanted[index].step.target != target;
+        let cover = &wanted[index].step;
+        let own = cover.what == What::Devices && devices::provides(&target);
+        let hides = cover.what.hides() && cover.target != target && !own;
         // A later mount below the path makes the directories above itself.
         let made_by_another = wanted[index + 1..]
             .iter()
@@ -259,9 +336,22 @@ fn refuse_machine(mount: &Mount) -> Result<(), PolicyError> {
             reason,
         });
     }
-    let Mount::Bind { source, access, .. } = mount else {
-        return Ok(());
-    };
+    match mount {
+        Mount::Tmpfs { .. } => Ok(()),
+        Mount::Bind { source, access, .. } => refuse_source(source, *access),
+        Mount::Overlay {
+            lower, upper, work, ..
+        } => {
+            for source in lower {
+                refuse_source(source, Access::ReadOnly)?;
+            }
+            refuse_source(upper, Access::ReadWrite)?;
+            refuse_source(work, Access::ReadWrite)
+        }
+    }
+}
+
+fn refuse_source(source: &HostPath, access: Access) -> Result<(), PolicyError> {
     let real = source
         .canonicalize()
         .map_err(|error| PolicyError::BadSource {

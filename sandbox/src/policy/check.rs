@@ -188,6 +188,9 @@ impl Policy {
                     });
                 }
                 Mount::Tmpfs { .. } => {}
+                Mount::Overlay {
+                    lower, upper, work, ..
+                } => check_overlay(lower, upper, work)?,
             }
         }
         Ok(())
@@ -231,6 +234,31 @@ fn check_name(what: &str, name: &OsStr) -> Result<(), PolicyError> {
         return Err(PolicyError::BadName {
             what: what.to_owned(),
         });
+    }
+    Ok(())
+}
+
+/// What the kernel takes at most in one overlay.
+const LOWER_DIRECTORIES: usize = 500;
+
+fn check_overlay(lower: &[HostPath], upper: &HostPath, work: &HostPath) -> Result<(), PolicyError> {
+    let bad = |path: &HostPath, reason: &str| {
+        Err(PolicyError::BadSource {
+            path: path.clone(),
+            reason: reason.into(),
+        })
+    };
+    for path in lower.iter().chain([upper, work]) {
+        check_path(path)?;
+    }
+    if lower.is_empty() || lower.len() > LOWER_DIRECTORIES {
+        return bad(
+            upper,
+            "it needs at least one directory beneath and at most 500",
+        );
+    }
+    if upper.starts_with(work) || work.starts_with(upper) {
+        return bad(work, "it must lie beside the upper directory");
     }
     Ok(())
 }

@@ -15,6 +15,6 @@ pub use check::PolicyError;
 pub use layer::{Layer, UnknownLayer};
 pub use path::HostPath;
 pub use shape::{
-    Access, Command, FileRule, Limits, Mount, Network, Policy, Rights, View, ViewMode,
+    Access, Command, FileRule, Limits, Mount, Network, Otherwise, Policy, Rights, View, ViewMode,
 };
 pub use words::PolicyRow;

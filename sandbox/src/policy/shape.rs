@@ -92,6 +92,39 @@ pub enum Mount {
         /// The most it may hold; must not be zero if it can be written.
         bytes: u64,
     },
+    /// Shows directories of the host as one that can be changed; every change
+    /// lands in a directory of its own and they stay as they are.
+    ///
+    /// `upper` and `work` are one owner's for one cage at a time, on one file
+    /// system that keeps extended attributes; nobody may change any of the
+    /// directories meanwhile, and the command must not reach them by another
+    /// way. Paths lead through no symbolic link. What the kernel leaves in
+    /// `work` is a directory without any permission. Nothing is written back
+    /// to the disk at once, not even on request (`fsync`): a power failure may
+    /// lose changes. A directory that lies beneath cannot be renamed, only
+    /// copied, which is what `mv` does.
+    Overlay {
+        /// What is shown beneath, topmost first.
+        lower: Vec<HostPath>,
+        /// What takes the changes.
+        upper: HostPath,
+        /// What the kernel needs besides; on the file system of `upper`.
+        work: HostPath,
+        /// Where to show it.
+        target: HostPath,
+        /// What is shown where the machine merges no such directories.
+        otherwise: Otherwise,
+    },
+}
+
+/// What becomes of an overlay that cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Otherwise {
+    /// Nothing is started.
+    Refuse,
+    /// The topmost lower directory is shown read-only, and the report says so.
+    ReadOnly,
 }
 
 impl Mount {
@@ -99,7 +132,9 @@ impl Mount {
     #[must_use]
     pub fn target(&self) -> &HostPath {
         match self {
-            Self::Bind { target, .. } | Self::Tmpfs { target, .. } => target,
+            Self::Bind { target, .. }
+            | Self::Tmpfs { target, .. }
+            | Self::Overlay { target, .. } => target,
         }
     }
 }

@@ -133,6 +133,10 @@ fn mount_words(mount: &Mount) -> String {
         Mount::Bind {
             source, access: to, ..
         } => format!("shows {source}, {}", access(to)),
+        Mount::Overlay { lower, .. } => {
+            let lower: Vec<String> = lower.iter().map(ToString::to_string).collect();
+            format!("shows {}, changes kept apart", lower.join(" over "))
+        }
         Mount::Tmpfs {
             access: Access::ReadOnly,
             ..
@@ -150,6 +154,6 @@ fn hidden(mount: &Mount) -> Option<String> {
             access: Access::ReadOnly,
             ..
         } => Some(target.to_string()),
-        Mount::Tmpfs { .. } | Mount::Bind { .. } => None,
+        Mount::Tmpfs { .. } | Mount::Bind { .. } | Mount::Overlay { .. } => None,
     }
 }

@@ -209,14 +209,17 @@ fn tie_to_guard(cage: &Cage<'_>) -> Result<(), Stop> {
 fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
     let Viewed {
         status,
+        features,
         rules,
         procfs,
     } = view(cage)?;
     cage.rules = rules;
-    let seen = matches!(status, Status::Full | Status::Partial { .. });
-    if seen {
-        cage.report.features.insert(Feature::View);
-    } else {
+    let seen = features.contains(&Feature::View);
+    cage.report.features.extend(features);
+    if seen && cage.hidden.complete() {
+        cage.report.features.insert(Feature::HiddenPaths);
+    }
+    if !seen {
         // Landlock covers neither, and no rule could take them away.
         cage.report.holes.extend([
             "mode, owner and times of any file of this user can be changed".to_owned(),
@@ -225,12 +228,6 @@ fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
         ]);
     }
     cage.report.layers.insert(Layer::Mounts, status);
-    if procfs.is_some() {
-        cage.report.features.insert(Feature::OwnProcfs);
-    }
-    if seen && cage.hidden.complete() {
-        cage.report.features.insert(Feature::HiddenPaths);
-    }
     let hole = namespaces::descend(&mut cage.spaces, &cage.request.policy, procfs)?;
     cage.report.holes.extend(hole);
     cage.report.uid_map = cage.spaces.uid_map;
@@ -243,10 +240,11 @@ fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("become opaque"))
 }
 
-fn view(cage: &Cage<'_>) -> Result<Viewed, Stop> {
+fn view(cage: &mut Cage<'_>) -> Result<Viewed, Stop> {
     let policy = &cage.request.policy;
     let without = |status| Viewed {
         status,
+        features: Vec::new(),
         rules: plan::rules_in_place(policy),
         procfs: None,
     };
@@ -260,7 +258,7 @@ fn view(cage: &Cage<'_>) -> Result<Viewed, Stop> {
     };
     let reason = match cage.spaces.no_mounts() {
         Some(reason) => reason,
-        None => match mounts::apply(policy, processes) {
+        None => match mounts::apply(policy, processes, &mut cage.report.view_notes) {
             Ok(viewed) => return Ok(viewed),
             Err(LayerError::Policy(error)) => return Err(Stop::Failed(Failure::Policy(error))),
             Err(LayerError::Step { what, reason }) => format!("{what}: {reason}"),

@@ -7,11 +7,13 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod degraded;
+mod devices;
 mod failures;
 mod files;
 mod guarantees;
 mod lifetime;
 mod network;
+mod overlay;
 mod privilege;
 mod setting;
 mod view;

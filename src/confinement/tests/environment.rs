@@ -40,9 +40,14 @@ fn the_environment_is_private_directories_facts_and_little_else() {
         ("COFFERDAM_REPO", "/home/me/repo".to_owned()),
         ("COFFERDAM_ROLE", "writer".to_owned()),
         ("COFFERDAM_RUN", "r-0000000000000001".to_owned()),
+        ("GRADLE_USER_HOME", format!("{home}/.gradle")),
         ("HOME", home.clone()),
         ("LANG", "C.UTF-8".to_owned()),
         ("LC_ALL", "C".to_owned()),
+        (
+            "MAVEN_OPTS",
+            format!("-Dmaven.repo.local={home}/.m2/repository"),
+        ),
         (
             "PATH",
             "/home/me/.cargo/bin:/home/me/bin:/usr/bin:/home/me:/home/me/.ssh:/opt/cofferdam"

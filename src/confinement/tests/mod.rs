@@ -7,6 +7,7 @@
 mod environment;
 mod guarantees;
 mod policy;
+mod toolchains;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use cofferdam_sandbox::guarantees::MACHINES;
 use cofferdam_sandbox::{Enforcement, Feature, Layer, Proof, Status};
 
-use super::{AgentFacts, Found, Host, Input, Waivers};
+use super::{AgentFacts, CacheMount, Found, Host, Input, Waivers};
 use crate::model::{
     AgentId, Contract, EnvEntry, ResourceLimits, RunId, View, ViewAccess, ViewMode, ViewMount,
 };
@@ -35,6 +36,7 @@ struct Machine {
     command: Vec<OsString>,
     cwd: PathBuf,
     env: Vec<EnvEntry>,
+    caches: Vec<CacheMount>,
     run: RunId,
     agent: AgentId,
 }
@@ -129,6 +131,7 @@ impl Machine {
             command: vec!["sh".into(), "-c".into(), "true".into()],
             cwd: "/home/me/repo/sub".into(),
             env: Vec::new(),
+            caches: Vec::new(),
             run: RunId::from_bits(1),
             agent: AgentId::from_bits(2),
         }
@@ -155,6 +158,7 @@ impl Machine {
             command: &self.command,
             cwd: &self.cwd,
             env: &self.env,
+            caches: &self.caches,
             agent: AgentFacts {
                 run: &self.run,
                 agent: &self.agent,
