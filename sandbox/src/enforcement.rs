@@ -23,6 +23,9 @@ pub struct Enforcement {
     pub proof: Proof,
     /// Known holes that no layer of this run covers.
     pub holes: Vec<String>,
+    /// Layers whose refusals could be recorded and are not, each with the reason.
+    #[serde(default)]
+    pub unrecorded: BTreeMap<Layer, String>,
 }
 
 impl Enforcement {

@@ -96,6 +96,7 @@
 #![warn(unreachable_pub, clippy::unwrap_used)]
 
 mod confined;
+mod denial;
 mod enforcement;
 mod identity;
 mod layers;
@@ -111,6 +112,7 @@ mod stage;
 mod sys;
 
 pub use confined::{Confined, Ended, Killer, WaitError};
+pub use denial::{Denial, SOURCES, Source};
 pub use enforcement::{Enforcement, Proof, Status, UidMap};
 pub use identity::Identity;
 pub use policy::{

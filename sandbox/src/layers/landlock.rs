@@ -102,6 +102,13 @@ fn create(policy: &Policy, spaces: &Spaces, level: ABI) -> Result<RulesetCreated
     let mut created = ruleset
         .create()
         .map_err(LayerError::step("create the rule set"))?;
+    if level >= ABI::V7 {
+        // A host whose audit is on then has what the command was refused;
+        // without the flag the kernel is silent about new programs.
+        created = created
+            .log_new_exec(true)
+            .map_err(LayerError::step("ask for records of what is refused"))?;
+    }
     for rule in &policy.files {
         created = add(created, rule, level)?;
     }

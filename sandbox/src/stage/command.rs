@@ -6,7 +6,7 @@
 //! limits come at the very end, because the stage itself must not run into them.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
@@ -16,7 +16,7 @@ use crate::enforcement::Status;
 use crate::layers::seccomp::Internet;
 use crate::layers::{capabilities, descriptors, landlock, limits, namespaces, seccomp};
 use crate::policy::{Command, Layer, PolicyError};
-use crate::protocol::{self, Failure, Purpose, Report};
+use crate::protocol::{self, Failure, LISTENER, Purpose, Report};
 use crate::sys::process::{execute, reset_signals};
 
 /// Where programs are looked for if the environment does not say.
@@ -24,7 +24,7 @@ const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Confines this process and executes the command; returns only on failure.
 pub(super) fn confine_and_execute(mut cage: Cage<'_>, tell: &OwnedFd) -> i32 {
-    let failure = match confine(&mut cage) {
+    let failure = match confine(&mut cage, tell) {
         Err(Stop::Gone) => return 1,
         Err(Stop::Failed(failure)) => failure,
         Ok(()) => {
@@ -47,7 +47,7 @@ pub(super) fn confine_and_execute(mut cage: Cage<'_>, tell: &OwnedFd) -> i32 {
     127
 }
 
-fn confine(cage: &mut Cage<'_>) -> Result<(), Stop> {
+fn confine(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
     setsid().map_err(failed("start a session"))?;
     if !cage.spaces.pid() {
         set_parent_process_death_signal(Some(Signal::KILL))
@@ -71,8 +71,15 @@ fn confine(cage: &mut Cage<'_>) -> Result<(), Stop> {
     report.holes.extend(ruled.holes);
     let internet = Internet::of(policy, cage.spaces.net());
     let filter = seccomp::apply(policy, internet)?;
-    let filtered = filter == Status::Full && internet == Internet::Denied;
-    report.layers.insert(Layer::Seccomp, filter);
+    // Calls wait for the keeper from now on. The command must never hold what
+    // they wait at, or it could answer for itself.
+    if let Some(listener) = filter.listener {
+        protocol::send_bytes(tell.as_fd(), LISTENER, &[listener.as_fd()])?;
+    }
+    let filtered = filter.status == Status::Full && internet == Internet::Denied;
+    report.layers.insert(Layer::Seccomp, filter.status);
+    let unrecorded = filter.unrecorded.map(|reason| (Layer::Seccomp, reason));
+    report.unrecorded.extend(unrecorded);
     report.layers.insert(
         Layer::Network,
         namespaces::network_status(policy, &cage.spaces, filtered),

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, wait, waitpid};
 
+use super::denials::{Denials, Pace};
 use super::sweep;
 use crate::enforcement::Proof;
 use crate::protocol::{self, KILL, ProtocolError, Report, TERMINATE};
@@ -43,12 +44,13 @@ pub(super) fn wait_for(child: Pid) {
 
 /// Watches until the command ends or the launcher wants its end, then ends all.
 pub(super) fn keep(
-    kept: Kept,
+    (kept, command): (Kept, Pid),
     line: &OwnedFd,
     signals: &OwnedFd,
-    command: Pid,
+    mut denials: Denials,
 ) -> Result<(), ProtocolError> {
-    let end = watch(kept, line, signals, command);
+    let end = watch((kept, command), line, signals, &mut denials);
+    denials.tell_all(line)?;
     let mut status = match end {
         End::Command(status) => Some(status),
         End::Ordered => None,
@@ -73,21 +75,29 @@ pub(super) fn keep(
     }
 }
 
-fn watch(kept: Kept, line: &OwnedFd, signals: &OwnedFd, command: Pid) -> End {
+fn watch(
+    (kept, command): (Kept, Pid),
+    line: &OwnedFd,
+    signals: &OwnedFd,
+    denials: &mut Denials,
+) -> End {
     loop {
         // Before the first poll too: the command may have ended by now.
         if let Some(status) = reap(command) {
             return End::Command(status);
         }
-        let mut entries = [
-            PollFd::new(line, PollFlags::IN),
+        let mut entries = vec![
+            PollFd::new(line, denials.line_flags()),
             PollFd::new(signals, PollFlags::IN),
         ];
-        match poll(&mut entries, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        entries.extend(denials.entry());
+        let pace = match poll(&mut entries, denials.patience().as_ref()) {
+            Ok(0) => Pace::Quiet,
+            Ok(_) | Err(rustix::io::Errno::INTR) => Pace::Busy,
             Err(_) => return End::Ordered,
-        }
-        if !entries[0].revents().is_empty() {
+        };
+        let seen = entries.get(2).map_or(PollFlags::empty(), PollFd::revents);
+        if entries[0].revents().intersects(!PollFlags::OUT) {
             match order(line) {
                 Some(KILL) | None => return End::Ordered,
                 Some(TERMINATE) => terminate(kept),
@@ -98,6 +108,11 @@ fn watch(kept: Kept, line: &OwnedFd, signals: &OwnedFd, command: Pid) -> End {
             if signal != libc::SIGCHLD {
                 terminate(kept);
             }
+        }
+        // After all else, and bounded, so that nothing else waits for it.
+        denials.answer(seen);
+        if denials.tell(line, pace).is_err() {
+            return End::Ordered;
         }
     }
 }

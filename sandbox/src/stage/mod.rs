@@ -14,13 +14,16 @@
 
 mod canary;
 mod command;
+mod denials;
 mod keeper;
 mod sweep;
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use denials::Denials;
+
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper,
     set_dumpable_behavior, set_parent_process_death_signal, setsid,
@@ -33,6 +36,7 @@ use crate::layers::{LayerError, descriptors, mounts};
 use crate::policy::Layer;
 use crate::protocol::{self, Failure, ProtocolError, Purpose, Reader, Report, Request};
 use crate::sys::process::{Fork, close_standard, exit_now, fork, signal_descriptor};
+use crate::sys::seccomp::Listener;
 
 /// The first argument that makes a program the stage.
 pub const STAGE_ARGUMENT: &str = "__cofferdam_stage";
@@ -225,7 +229,14 @@ fn view(cage: &Cage<'_>) -> Result<Status, Stop> {
 fn hold(cage: Cage<'_>) -> Result<(), Stop> {
     let line = cage.line;
     let signals = signal_descriptor().map_err(failed("receive signals"))?;
-    let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
+    // A socket, because a descriptor comes over it too.
+    let (told, tell) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(failed("make a socket"))?;
     let kept = if cage.spaces.pid() {
         keeper::Kept::Namespace
     } else {
@@ -240,23 +251,67 @@ fn hold(cage: Cage<'_>) -> Result<(), Stop> {
     };
     drop(tell);
     close_standard();
-    announce(line, kept, &told)?;
-    keeper::keep(kept, line, &signals, command).map_err(Stop::from)
+    let heard = hear(&told)?;
+    drop(told);
+    announce(line, kept, heard.frames)?;
+    let denials = Denials::new(heard.listener);
+    keeper::keep((kept, command), line, &signals, denials).map_err(Stop::from)
 }
 
-/// Passes on what the confined process tells before its exec; the end of the
-/// pipe is the exec, or the process's end.
-fn announce(line: &OwnedFd, kept: keeper::Kept, told: &OwnedFd) -> Result<(), Stop> {
-    let mut frames = Vec::new();
-    let mut chunk = [0; 4096];
+/// What the confined process told before its exec.
+struct Heard {
+    frames: Vec<u8>,
+    listener: Option<Listener>,
+}
+
+/// Listens until the exec, or the process's end, and answers the calls by
+/// which the process itself tries to get out: they wait for it.
+fn hear(told: &OwnedFd) -> Result<Heard, Stop> {
+    let mut heard = Heard {
+        frames: Vec::new(),
+        listener: None,
+    };
     loop {
-        match rustix::io::read(told, &mut chunk) {
-            Ok(0) => break,
-            Ok(read) => frames.extend_from_slice(&chunk[..read]),
-            Err(rustix::io::Errno::INTR) => {}
+        let mut entries = vec![PollFd::new(told, PollFlags::IN)];
+        entries.extend(
+            heard
+                .listener
+                .iter()
+                .map(|listener| PollFd::new(listener, PollFlags::IN)),
+        );
+        match poll(&mut entries, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(failed("hear from the command")(errno)),
         }
+        let spoke = !entries[0].revents().is_empty();
+        if let Some(listener) = &heard.listener {
+            denials::answer_unrecorded(listener);
+        }
+        if spoke && !heard.take(told)? {
+            return Ok(heard);
+        }
     }
+}
+
+impl Heard {
+    /// Takes what was said; false at the end.
+    fn take(&mut self, told: &OwnedFd) -> Result<bool, Stop> {
+        let (bytes, descriptors) =
+            protocol::receive(told.as_fd()).map_err(failed("hear from the command"))?;
+        match descriptors.into_iter().next() {
+            Some(listener) => {
+                let listener = Listener::from(listener);
+                listener.start();
+                self.listener = Some(listener);
+            }
+            None => self.frames.extend_from_slice(&bytes),
+        }
+        Ok(!bytes.is_empty())
+    }
+}
+
+/// Passes on what the confined process told, and says that it was started.
+fn announce(line: &OwnedFd, kept: keeper::Kept, mut frames: Vec<u8>) -> Result<(), Stop> {
     frames.extend(protocol::encode(&Report::Started)?);
     match kept {
         keeper::Kept::Namespace => {
