@@ -118,7 +118,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
     setsid().map_err(failed("start a session"))?;
     die_with_parent()?;
     let spaces = namespaces::apply(&request.policy)?;
-    if launcher_gone(line) {
+    if hung_up(line) {
         return Err(Stop::Gone);
     }
     let mut cage = Cage {
@@ -284,7 +284,15 @@ fn hear(told: &OwnedFd) -> Result<Heard, Stop> {
             Err(errno) => return Err(failed("hear from the command")(errno)),
         }
         let spoke = !entries[0].revents().is_empty();
-        if let Some(listener) = &heard.listener {
+        let waits = entries
+            .get(1)
+            .is_some_and(|entry| !entry.revents().is_empty());
+        // Whoever waits cannot execute anything meanwhile: a call that was
+        // seen before an open socket is the stage's own, any other is the
+        // command's and stays for the keeper.
+        if let Some(listener) = heard.listener.as_ref().filter(|_| waits)
+            && !hung_up(told)
+        {
             denials::answer_unrecorded(listener);
         }
         if spoke && !heard.take(told)? {
@@ -328,8 +336,8 @@ fn die_with_parent() -> Result<(), Stop> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed("ask for a death signal"))
 }
 
-/// Whether the launcher's end of the line is closed.
-fn launcher_gone(line: &OwnedFd) -> bool {
+/// Whether the other end of a socket is closed.
+fn hung_up(line: &OwnedFd) -> bool {
     let mut entry = [PollFd::new(line, PollFlags::empty())];
     let now = rustix::event::Timespec {
         tv_sec: 0,
