@@ -10,6 +10,7 @@
 //! `environment`. To promise something more: one line in `guarantees` and its
 //! name in `config`.
 
+mod denials;
 mod environment;
 mod explain;
 mod guarantees;
@@ -21,6 +22,7 @@ mod readable;
 #[cfg(test)]
 mod tests;
 
+pub use denials::{denial, unrecorded};
 pub use environment::{INHERITED, is_never_inherited};
 pub use explain::{explain_contract, explain_policy};
 pub use guarantees::{Shortfall, Waivers, held, shortfalls};

@@ -13,6 +13,7 @@ mod bad_requests;
 mod bad_surroundings;
 mod crash;
 mod demo;
+mod denials;
 mod escape_files;
 mod escape_git;
 mod escape_processes;
