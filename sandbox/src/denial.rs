@@ -49,7 +49,7 @@ pub struct Source {
 /// the audit log (types 1423 and 1424). Reading them from here would take a
 /// capability in the first user namespace, and switching audit on changes the
 /// machine, so neither is done.
-pub const SOURCES: [Source; 8] = [
+pub const SOURCES: [Source; 9] = [
     Source {
         layer: Layer::Seccomp,
         operations: "system calls that no ordinary program makes",
@@ -90,4 +90,21 @@ pub const SOURCES: [Source; 8] = [
         operations: "what needs a capability",
         source: None,
     },
+    Source {
+        layer: Layer::Limits,
+        operations: "what would use up more than a limit",
+        source: None,
+    },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_of_every_layer_what_is_recorded() {
+        for layer in Layer::ALL {
+            assert!(SOURCES.iter().any(|row| row.layer == layer), "{layer}");
+        }
+    }
+}

@@ -50,7 +50,6 @@ pub(super) fn keep(
     mut denials: Denials,
 ) -> Result<(), ProtocolError> {
     let end = watch((kept, command), line, signals, &mut denials);
-    denials.tell_all(line)?;
     let mut status = match end {
         End::Command(status) => Some(status),
         End::Ordered => None,
@@ -58,6 +57,9 @@ pub(super) fn keep(
     if kept == Kept::Descendants {
         status = status.or(sweep::all(command));
     }
+    // Only now: nothing that is left may run on while the launcher is slow to
+    // hear, or is gone.
+    denials.tell_all(line)?;
     if let Some(status) = status {
         protocol::send(line.as_fd(), &Report::Exited { status }, &[])?;
     }

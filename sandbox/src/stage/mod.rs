@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! launcher --life line--> H0 helper: session, death signal, namespaces
-//!                          └─ H1 init (pid 1): mounts, late user namespace,
-//!                              │   then: reaps, forwards, watches the line
+//!                          └─ H1 init (pid 1): mounts, late user namespace, then:
+//!                              │   reaps, forwards, watches the line, answers refused calls
 //!                              └─ H2: capabilities, Landlock, seccomp,
 //!                                     canaries, limits, exec
 //! ```

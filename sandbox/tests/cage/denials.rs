@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cofferdam_sandbox::{Layer, Limits, ViewMode};
+use cofferdam_sandbox::{Layer, Limits, Policy, Rights, ViewMode};
 use serde_json::{Value, json};
 
 use crate::degraded::nested;
@@ -57,6 +57,14 @@ fn shell(setting: &Setting, script: &str) -> Value {
     setting.launch("launch", &setting.policy(&["sh", "-c", script]))
 }
 
+/// Without mounts, and with nothing required that a cage in a cage lacks.
+fn in_place(mut policy: Policy) -> Policy {
+    policy.view.mode = ViewMode::InPlace;
+    policy.view.mounts.clear();
+    policy.required = [Layer::Landlock, Layer::Seccomp].into();
+    policy
+}
+
 #[test]
 fn records_what_a_grandchild_and_a_static_program_are_denied() {
     as_everyone(|setting| {
@@ -84,11 +92,8 @@ fn records_without_namespaces_too() {
     as_everyone(|setting| {
         build_static(&setting.work().join("leaver"));
         setting.own();
-        let mut policy = setting.policy(&["sh", "-c", "(./leaver); (./leaver)"]);
-        policy.view.mode = ViewMode::InPlace;
-        policy.view.mounts.clear();
+        let mut policy = in_place(setting.policy(&["sh", "-c", "(./leaver); (./leaver)"]));
         policy.waived.insert(Layer::Namespaces);
-        policy.required = [Layer::Landlock, Layer::Seccomp].into();
         let result = setting.launch("launch", &policy);
         assert_eq!(result["emptied"], "subreaper-swept", "{result}");
         let [denial] = &denials(&result)[..] else {
@@ -182,11 +187,16 @@ fn a_flood_holds_up_no_order() {
     as_everyone(|setting| {
         let one = format!("{FIXTURE} try call-often=0,{}", libc::SYS_unshare);
         let script = format!("{one} & {one} & {one} & wait");
-        for mode in ["kill", "terminate", "drop"] {
-            let result = setting.launch(mode, &setting.policy(&["sh", "-c", &script]));
-            assert!(result["error"].is_null(), "{mode}: {result}");
-            if mode == "terminate" {
-                assert_eq!(result["denials"].as_array().unwrap().len(), 1, "{result}");
+        let mounted = setting.policy(&["sh", "-c", &script]);
+        let mut swept = in_place(mounted.clone());
+        swept.waived.insert(Layer::Namespaces);
+        for policy in [mounted, swept] {
+            for mode in ["kill", "terminate", "drop"] {
+                let result = setting.launch(mode, &policy);
+                assert!(result["error"].is_null(), "{mode}: {result}");
+                if mode == "terminate" {
+                    assert_eq!(denials(&result).len(), 1, "{result}");
+                }
             }
         }
     });
@@ -211,9 +221,7 @@ for i in range(100):\n    subprocess.run([\"true\"], check=True)\n    os.waitpid
             processes: Some(200),
             ..Limits::default()
         };
-        policy
-            .files
-            .push(rule(Path::new("/dev"), cofferdam_sandbox::Rights::Device));
+        policy.files.push(rule(Path::new("/dev"), Rights::Device));
         let result = setting.launch("launch", &policy);
         assert_eq!(
             (&result["code"], &result["stderr"]),
@@ -227,10 +235,7 @@ for i in range(100):\n    subprocess.run([\"true\"], check=True)\n    os.waitpid
 fn a_cage_in_a_cage_says_that_denials_are_not_recorded() {
     as_everyone(|setting| {
         let attempts = [format!("call={}", libc::SYS_ptrace)];
-        let mut inner = setting.attempts(&attempts);
-        inner.view.mode = ViewMode::InPlace;
-        inner.view.mounts.clear();
-        inner.required = [Layer::Landlock, Layer::Seccomp].into();
+        let inner = in_place(setting.attempts(&attempts));
         let result = nested(setting, "launch", &inner);
         assert!(
             result["stdout"].as_str().unwrap().contains("\"1\""),
