@@ -3,6 +3,7 @@
 //! Made by [`crate::spawn`] only. Never signals by number: orders go over the
 //! life line, and the init's handle means that very process for ever.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::SendFlags;
 use rustix::process::{Signal, pidfd_send_signal};
 
+use crate::denial::Denial;
 use crate::enforcement::{Enforcement, Proof};
 use crate::identity::Identity;
 use crate::protocol::{KILL, Reader, Report, TERMINATE};
@@ -41,6 +43,9 @@ pub struct Ended {
     pub cpu_ms: u64,
     /// What proves that nothing of the tree is left.
     pub emptied: Proof,
+    /// What was refused and recorded; see [`SOURCES`](crate::SOURCES). Of a
+    /// command that was killed the last moments may be missing.
+    pub denials: Vec<Denial>,
 }
 
 /// A confined command, from its start to the proven end of all it started.
@@ -178,13 +183,31 @@ impl Confined {
     /// # Errors
     /// Fails if it cannot be proven that nothing is left.
     pub fn wait(mut self) -> Result<Ended, WaitError> {
-        self.finish()
+        self.finish(&mut |_| {})
     }
 
-    fn finish(&mut self) -> Result<Ended, WaitError> {
+    /// As [`Confined::wait`], and tells what is refused while the command runs.
+    ///
+    /// A first refusal is told at once, a higher count of a known one within a
+    /// moment. The function is called by this thread and should be quick.
+    ///
+    /// # Errors
+    /// As [`Confined::wait`].
+    pub fn wait_telling(mut self, mut tell: impl FnMut(&Denial)) -> Result<Ended, WaitError> {
+        self.finish(&mut tell)
+    }
+
+    fn finish(&mut self, tell: &mut dyn FnMut(&Denial)) -> Result<Ended, WaitError> {
         let (mut status, mut emptied) = (None, None);
+        let mut denials = BTreeMap::new();
         while let Ok(Some(report)) = self.reader.next(self.line.socket.as_fd()) {
             match report {
+                Report::Denied(batch) => {
+                    for denial in batch {
+                        tell(&denial);
+                        denials.insert(denial.number, denial);
+                    }
+                }
                 Report::Exited { status: raw } => status = Some(ExitStatus::from_raw(raw)),
                 Report::Emptied { cpu_ms, proof } => emptied = Some((cpu_ms, proof)),
                 Report::Ready(_) | Report::Started { .. } | Report::Failed(_) => {}
@@ -206,6 +229,7 @@ impl Confined {
             signal,
             cpu_ms,
             emptied,
+            denials: denials.into_values().collect(),
         })
     }
 
@@ -230,7 +254,7 @@ impl Drop for Confined {
         // After `wait` the helper has been reaped, and this does nothing.
         if let Ok(None) = self.helper.try_wait() {
             self.killer().kill();
-            drop(self.finish());
+            drop(self.finish(&mut |_| {}));
         }
     }
 }

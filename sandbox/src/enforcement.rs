@@ -31,6 +31,9 @@ pub struct Enforcement {
     /// What of the view is another than the policy's first choice, and why.
     #[serde(default)]
     pub view_notes: Vec<String>,
+    /// Layers whose refusals could be recorded and are not, each with the reason.
+    #[serde(default)]
+    pub unrecorded: BTreeMap<Layer, String>,
 }
 
 impl Enforcement {

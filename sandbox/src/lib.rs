@@ -43,14 +43,20 @@
 //! * Without a network there is no TCP inside either, not even to oneself.
 //! * The right to execute is about `execve`: what can be read can be
 //!   interpreted, or mapped by a loader that may be executed.
-//! * A command can make set-user-id files in its own directory. Whoever takes
-//!   its results must drop such bits, and keep others out of the directory.
+//! * A command can make set-user-id files in its own directory by `openat2`,
+//!   whose mode no filter sees, and set-group-id ones by `chmod`, which on
+//!   directories is ordinary. Whoever takes its results must drop such bits, and
+//!   keep others out of the directory.
 //! * Paths in a policy are followed when the command starts. A path of which
 //!   an earlier command could have replaced a part must not be given a rule.
 //! * In place and without namespaces, attributes of the user's other files can
 //!   be changed and the host's processes seen; the report says so.
-//! * The filter denies what is known to be dangerous; it is no list of what is
-//!   needed. Bugs of the kernel in permitted calls are out of its reach.
+//! * The filter denies what is known to be dangerous, and calls that are newer
+//!   than itself; it is no list of what is needed. Bugs of the kernel in
+//!   permitted calls are out of its reach.
+//! * Denials are recorded where the kernel hands them over as facts, which is
+//!   the filter's only; [`SOURCES`] is the list. A command can keep its refused
+//!   calls out of the record by a filter of its own; they are refused all the same.
 //! * The death of the launching *thread* ends the command: start commands from
 //!   a thread that lives as long as they should.
 //!
@@ -99,6 +105,7 @@
 
 mod bait;
 mod confined;
+mod denial;
 mod enforcement;
 pub mod guarantees;
 mod identity;
@@ -116,6 +123,7 @@ mod stage;
 mod sys;
 
 pub use confined::{Confined, Ended, Killer, WaitError};
+pub use denial::{Denial, SOURCES, Source};
 pub use enforcement::{Enforcement, Proof, Status, Tried, UidMap};
 pub use guarantees::{Feature, Guarantee};
 pub use identity::Identity;

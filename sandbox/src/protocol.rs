@@ -7,7 +7,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bait::Bait;
+use crate::denial::Denial;
 use crate::enforcement::{Enforcement, Proof};
 use crate::guarantees::Guarantee;
 use crate::policy::{Layer, Policy, PolicyError};
@@ -25,6 +26,11 @@ use crate::policy::{Layer, Policy, PolicyError};
 pub(crate) const TERMINATE: u8 = b'T';
 /// Asks for the end of everything inside.
 pub(crate) const KILL: u8 = b'K';
+
+/// Goes from the command's process to the keeper before any message, with the
+/// listener for refused calls. It cannot be a message's first byte alone,
+/// because the kernel never joins what comes with a descriptor and what follows.
+pub(crate) const LISTENER: &[u8] = b"L";
 
 /// No message is longer; a longer one means that the stream is out of step.
 const LONGEST: usize = 64 << 20;
@@ -56,6 +62,8 @@ pub(crate) enum Report {
     Started { handed: Vec<Handed> },
     /// Nothing was started.
     Failed(Failure),
+    /// These were refused; those with a known number once more.
+    Denied(Vec<Denial>),
     /// The command ended with this wait status.
     Exited { status: i32 },
     /// Nothing is left.
@@ -198,30 +206,39 @@ impl Reader {
     }
 
     fn fill(&mut self, line: BorrowedFd<'_>) -> Result<usize, ProtocolError> {
-        let mut chunk = [0; 16 << 10];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = loop {
-            match recvmsg(
-                line.as_fd(),
-                &mut [IoSliceMut::new(&mut chunk)],
-                &mut control,
-                RecvFlags::CMSG_CLOEXEC,
-            ) {
-                Ok(received) => break received.bytes,
-                Err(rustix::io::Errno::INTR) => {}
-                // A peer that died with unread bytes resets the line; to the
-                // reader that is the same as its end.
-                Err(rustix::io::Errno::CONNRESET) => break 0,
-                Err(errno) => return Err(ProtocolError::Io(errno.into())),
-            }
-        };
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                self.descriptors.extend(descriptors);
-            }
-        }
-        self.buffer.extend_from_slice(&chunk[..received]);
-        Ok(received)
+        let (bytes, descriptors) = receive(line)?;
+        self.descriptors.extend(descriptors);
+        self.buffer.extend_from_slice(&bytes);
+        Ok(bytes.len())
     }
+}
+
+/// Receives what is there, and descriptors with it; nothing at the end.
+pub(crate) fn receive(line: BorrowedFd<'_>) -> Result<(Vec<u8>, Vec<OwnedFd>), ProtocolError> {
+    let mut chunk = vec![0; 16 << 10];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(
+            line,
+            &mut [IoSliceMut::new(&mut chunk)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        ) {
+            Ok(received) => break received.bytes,
+            Err(rustix::io::Errno::INTR) => {}
+            // A peer that died with unread bytes resets the line; to the
+            // reader that is the same as its end.
+            Err(rustix::io::Errno::CONNRESET) => break 0,
+            Err(errno) => return Err(ProtocolError::Io(errno.into())),
+        }
+    };
+    chunk.truncate(received);
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(sent) = message {
+            descriptors.extend(sent);
+        }
+    }
+    Ok((chunk, descriptors))
 }

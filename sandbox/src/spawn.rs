@@ -130,14 +130,17 @@ pub fn spawn(policy: &Policy, input: Input, helper: &Helper) -> Result<Confined,
     let enforcement = match starting.next()? {
         Report::Ready(enforcement) => enforcement,
         Report::Failed(failure) => return Err(starting.refused(failure, policy)),
-        Report::Started { .. } | Report::Exited { .. } | Report::Emptied { .. } => {
+        Report::Started { .. }
+        | Report::Denied(_)
+        | Report::Exited { .. }
+        | Report::Emptied { .. } => {
             return Err(starting.out_of_turn());
         }
     };
     match starting.next()? {
         Report::Started { handed } => Ok(starting.started(enforcement, &handed)),
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
-        Report::Ready(_) | Report::Exited { .. } | Report::Emptied { .. } => {
+        Report::Ready(_) | Report::Denied(_) | Report::Exited { .. } | Report::Emptied { .. } => {
             Err(starting.out_of_turn())
         }
     }
@@ -150,9 +153,10 @@ pub(crate) fn rehearse(policy: &Policy, helper: &Helper) -> Result<Enforcement, 
     match starting.next()? {
         Report::Ready(enforcement) => Ok(enforcement),
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
-        Report::Started { .. } | Report::Exited { .. } | Report::Emptied { .. } => {
-            Err(starting.out_of_turn())
-        }
+        Report::Started { .. }
+        | Report::Denied(_)
+        | Report::Exited { .. }
+        | Report::Emptied { .. } => Err(starting.out_of_turn()),
     }
 }
 

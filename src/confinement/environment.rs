@@ -96,6 +96,7 @@ pub(super) fn environment(input: &Input<'_>, tmp: &Path) -> Vec<(OsString, OsStr
     set("COFFERDAM_ROLE", input.contract.role.as_ref());
     set("COFFERDAM_DEPTH", agent.depth.to_string().as_ref());
     set("COFFERDAM_BRIEF", agent.brief.as_os_str());
+    set("COFFERDAM_DENIALS", agent.denials.as_os_str());
     set("COFFERDAM_REPO", input.view.root.as_os_str());
     if let Some(deadline) = agent.deadline {
         let instant = deadline.instant().to_string();

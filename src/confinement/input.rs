@@ -86,6 +86,8 @@ pub struct AgentFacts<'a> {
     pub deadline: Option<Deadline>,
     /// The file that holds its brief, as it sees it.
     pub brief: &'a Path,
+    /// The file that tells it what it was denied, as it sees it.
+    pub denials: &'a Path,
     /// A port of its own.
     pub port: u16,
 }

@@ -11,6 +11,7 @@
 //! `toolchains` or `environment`. What is promised is the table of
 //! `cofferdam-sandbox`.
 
+mod denials;
 mod environment;
 mod explain;
 mod guarantees;
@@ -23,6 +24,7 @@ mod toolchains;
 #[cfg(test)]
 mod tests;
 
+pub use denials::{denial, unrecorded};
 pub use environment::{INHERITED, is_never_inherited};
 pub use explain::explain_contract;
 pub use guarantees::{Shortfall, Waivers, held, shortfall, shortfalls};

@@ -22,6 +22,10 @@ use crate::workspace::Workspace;
 
 /// The file in an agent's directory that holds its brief.
 const BRIEF: &str = "brief.json";
+/// The file in an agent's directory that tells it what it was denied: one
+/// document a line, appended while it runs. A rule binds what it was made for,
+/// so the file stays the same one.
+pub(super) const DENIALS: &str = "denials.jsonl";
 /// Ports that agents are told are their own start here.
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u64 = 20_000;
@@ -78,6 +82,9 @@ pub(super) fn policy(
     fs::write(&brief, text).map_err(confining)?;
     let mut view = workspace.view.clone();
     view.readable.push(brief.clone());
+    let denials = workspace.dir.join(DENIALS);
+    fs::write(&denials, b"").map_err(confining)?;
+    view.readable.push(denials.clone());
     let home = match site
         .variables
         .get(&OsString::from("HOME"))
@@ -108,6 +115,7 @@ pub(super) fn policy(
             depth: inmate.depth,
             deadline: inmate.deadline,
             brief: &brief,
+            denials: &denials,
             port: port_of(inmate.agent),
         },
         caches: &caches,

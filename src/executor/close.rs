@@ -56,6 +56,7 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
         guarantees: BTreeMap::new(),
         denials: Vec::new(),
         denials_complete: false,
+        denials_missing: Vec::new(),
         ledger: AgentLedger::default(),
         times: Times {
             requested_at: Some(now.to_owned()),
@@ -207,6 +208,7 @@ impl Run {
             agent.outcome = Some(outcome);
             agent.reason = reason;
             agent.exit = ended.exit;
+            agent.denials = super::denials::of(ended);
             agent.times.ended_at = Some(now.to_string());
             let started = agent
                 .times

@@ -16,6 +16,7 @@
 //! - `schedule`: who waits for whom
 //! - `land`: the way of one result into the parent's tree; `place` puts it there
 //! - `verify`: the check of a merged tree, in a cage of its own
+//! - `denials`: what agents are denied, told while they run
 //! - `site`: the machine and its repository, opened once
 //! - `recover`: what dead runs left
 //! - `decide`: `apply`, `discard` and `gc`
@@ -29,6 +30,7 @@ mod caches;
 mod cage;
 mod close;
 mod decide;
+mod denials;
 mod errand;
 mod error;
 mod events;

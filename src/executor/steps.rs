@@ -11,6 +11,7 @@ use std::time::Duration;
 use cofferdam_sandbox::{Enforcement, Input, Policy, Status};
 
 use super::cage::{self, Inmate};
+use super::denials::Telling;
 use super::error::{Error, Stage};
 use super::land::{self, Fared, LandOrder};
 use super::pipeline::Halt;
@@ -265,7 +266,9 @@ impl Run {
             name: seat.task.name.clone(),
             listener: self.bus.listener(),
         });
-        let ended = supervise(confined, &watch, sink, self.output_log(seat))
+        let mut telling = Telling::new(self, seat, &self.agent_directory(seat));
+        let denied = move |denial: &_| telling.hear(denial);
+        let ended = supervise(confined, &watch, sink, self.output_log(seat), denied)
             .await
             .map_err(|error| Error::at(Stage::Process, error))?;
         self.note_ended(seat, &ended);
@@ -289,6 +292,7 @@ impl Run {
             agent.guarantees = guarantees;
             agent.holes.clone_from(&enforcement.holes);
             agent.view_notes.clone_from(&enforcement.view_notes);
+            agent.denials_missing = confinement::unrecorded(enforcement);
         });
     }
 

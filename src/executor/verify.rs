@@ -165,6 +165,7 @@ async fn run(
         &watch,
         Arc::new(Unheard),
         Some(OutputLog::new(file)),
+        |_| {},
     )
     .await
     .map_err(|error| Error::at(Stage::Integration, error))?;

@@ -81,6 +81,12 @@ pub enum EventKind {
         /// To where.
         state: AgentState,
     },
+    /// An agent was refused something for the first time; how often is in the
+    /// record.
+    Denied {
+        /// What.
+        denial: super::Denial,
+    },
     /// An agent's command ended.
     Ended {
         /// How.

@@ -79,6 +79,12 @@ pub struct Denial {
     pub exe: Option<String>,
     /// How often.
     pub count: u64,
+    /// What was asked of the operation, as far as it says.
+    #[serde(default)]
+    pub detail: Option<String>,
+    /// The line of a role that would allow it; `None` where none would.
+    #[serde(default)]
+    pub grant: Option<String>,
 }
 
 /// One agent in the record.
@@ -158,6 +164,9 @@ pub struct AgentRecord {
     pub denials: Vec<Denial>,
     /// Whether every denial is listed.
     pub denials_complete: bool,
+    /// Why this machine records less than others, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denials_missing: Vec<String>,
     /// What it used.
     pub ledger: AgentLedger,
     /// When.

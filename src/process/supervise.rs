@@ -13,7 +13,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cofferdam_sandbox::{Confined, Killer};
+use cofferdam_sandbox::{Confined, Denial, Killer};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +38,8 @@ pub struct Ended {
     pub stopped: Option<StopReason>,
     /// Processor time of the whole tree, in milliseconds.
     pub cpu_ms: u64,
+    /// What was refused and recorded.
+    pub denials: Vec<Denial>,
 }
 
 /// What the supervisor watches for.
@@ -57,6 +59,8 @@ pub struct Supervision {
 
 /// Waits until the cage is proven empty.
 ///
+/// What is refused meanwhile goes to `denied`, on a thread that may block.
+///
 /// # Errors
 /// The proof could not be had; what the child wrote must not be trusted as final.
 pub async fn supervise(
@@ -64,6 +68,7 @@ pub async fn supervise(
     watch: &Supervision,
     sink: Arc<dyn LineSink>,
     log: Option<OutputLog>,
+    denied: impl FnMut(&Denial) + Send + 'static,
 ) -> anyhow::Result<Ended> {
     let log = Arc::new(Mutex::new(log));
     let pumps: Vec<JoinHandle<()>> = [
@@ -74,7 +79,7 @@ pub async fn supervise(
     .filter_map(|(fd, stream)| Some(tokio::spawn(pump(fd?, stream, sink.clone(), log.clone()))))
     .collect();
     let killer = child.killer();
-    let mut end = tokio::task::spawn_blocking(move || child.wait());
+    let mut end = tokio::task::spawn_blocking(move || child.wait_telling(denied));
     let (ended, stopped) = tokio::select! {
         ended = &mut end => (ended, None),
         reason = stop_asked(watch) => {
@@ -94,6 +99,7 @@ pub async fn supervise(
         },
         stopped,
         cpu_ms: ended.cpu_ms,
+        denials: ended.denials,
     })
 }
 

@@ -3,7 +3,7 @@
 //! Owns the few lines a person sees while a run is on and when it is over,
 //! the last of which says what to do about whatever waits.
 
-use super::detail::conflict_line;
+use super::detail::{conflict_line, denial_line};
 use super::words::{kind_word, plain, status_word, went_without};
 use crate::model::{AgentRecord, Event, EventKind, ExitCode, IntegrationStatus, RunRecord};
 
@@ -23,6 +23,7 @@ pub fn event_line(event: &Event) -> Option<String> {
         EventKind::State {
             state: crate::model::AgentState::Running,
         } => Some(format!("{name}: running")),
+        EventKind::Denied { denial } => Some(format!("{name}: denied: {}", denial_line(denial))),
         EventKind::Ended {
             outcome,
             code,

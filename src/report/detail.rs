@@ -4,7 +4,7 @@
 //! it, what it changed and what waits for a decision.
 
 use super::words::{kind_word, plain, status_word, went_without};
-use crate::model::{AgentRecord, Change, Conflict, RunRecord};
+use crate::model::{AgentRecord, Change, Conflict, Denial, RunRecord};
 
 /// One changed path.
 #[must_use]
@@ -39,6 +39,20 @@ pub fn conflict_line(conflict: &Conflict) -> String {
         plain(conflict.path.text()),
         kind_word(&conflict.kind)
     )
+}
+
+/// One denial, without how often.
+#[must_use]
+pub fn denial_line(denial: &Denial) -> String {
+    let detail = denial.detail.iter().map(|detail| format!(" {detail}"));
+    let path = denial.path.iter().map(|path| format!(" at {path}"));
+    let exe = denial.exe.iter().map(|exe| format!(" by {exe}"));
+    let grant = denial
+        .grant
+        .iter()
+        .map(|line| format!("; `{line}` would allow it"));
+    let parts: String = detail.chain(path).chain(exe).chain(grant).collect();
+    plain(&format!("{} {}{parts}", denial.layer, denial.operation))
 }
 
 /// One agent, whole.
@@ -150,12 +164,9 @@ fn came_of_it(agent: &AgentRecord) -> Vec<Row> {
         )
     }));
     let denials = agent.denials.iter();
-    rows.extend(denials.map(|one| {
-        (
-            "denied",
-            format!("{} {} ×{}", one.layer, plain(&one.operation), one.count),
-        )
-    }));
+    rows.extend(denials.map(|one| ("denied", format!("{} ×{}", denial_line(one), one.count))));
+    let missing = agent.denials_missing.iter();
+    rows.extend(missing.map(|one| ("unrecorded", plain(one))));
     rows
 }
 

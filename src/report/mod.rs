@@ -12,6 +12,6 @@ mod list;
 mod words;
 
 pub use board::{event_line, outcome, summary};
-pub use detail::{agent_detail, change_line, conflict_line};
+pub use detail::{agent_detail, change_line, conflict_line, denial_line};
 pub use list::list;
 pub use words::{kind_word, plain, status_word};

@@ -14,6 +14,7 @@ mod bad_surroundings;
 mod caches;
 mod crash;
 mod demo;
+mod denials;
 mod escape_files;
 mod escape_git;
 mod escape_processes;

@@ -116,6 +116,13 @@ fn create(
     let mut created = ruleset
         .create()
         .map_err(LayerError::step("create the rule set"))?;
+    if level >= ABI::V7 {
+        // A host whose audit is on then has what the command was refused;
+        // without the flag the kernel is silent about new programs.
+        created = created
+            .log_new_exec(true)
+            .map_err(LayerError::step("ask for records of what is refused"))?;
+    }
     for rule in rules {
         created = add(created, rule, level)?;
     }

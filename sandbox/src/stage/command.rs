@@ -6,7 +6,7 @@
 //! limits come at the very end, because the stage itself must not run into them.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
@@ -18,7 +18,7 @@ use crate::guarantees::{Feature, Guarantee, held};
 use crate::layers::seccomp::Reach;
 use crate::layers::{capabilities, descriptors, landlock, limits, namespaces, seccomp};
 use crate::policy::{Command, Layer, Network, PolicyError};
-use crate::protocol::{self, Failure, Purpose, Report};
+use crate::protocol::{self, Failure, LISTENER, Purpose, Report};
 use crate::sys::process::{execute, reset_signals};
 
 /// Where programs are looked for if the environment does not say.
@@ -26,7 +26,7 @@ const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Confines this process and executes the command; returns only on failure.
 pub(super) fn confine_and_execute(mut cage: Cage<'_>, tell: &OwnedFd) -> i32 {
-    let failure = match confine(&mut cage) {
+    let failure = match confine(&mut cage, tell) {
         Err(Stop::Gone) => return 1,
         Err(Stop::Failed(failure)) => failure,
         Ok(()) => {
@@ -49,7 +49,7 @@ pub(super) fn confine_and_execute(mut cage: Cage<'_>, tell: &OwnedFd) -> i32 {
     127
 }
 
-fn confine(cage: &mut Cage<'_>) -> Result<(), Stop> {
+fn confine(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
     setsid().map_err(failed("start a session"))?;
     if !cage.spaces.pid() {
         set_parent_process_death_signal(Some(Signal::KILL))
@@ -80,11 +80,18 @@ fn confine(cage: &mut Cage<'_>) -> Result<(), Stop> {
     report.holes.extend(ruled.holes);
     let reach = Reach::of(policy, &cage.spaces);
     let filter = seccomp::apply(policy, reach)?;
-    if filter == Status::Full {
+    // Calls wait for the keeper from now on. The command must never hold what
+    // they wait at, or it could answer for itself.
+    if let Some(listener) = filter.listener {
+        protocol::send_bytes(tell.as_fd(), LISTENER, &[listener.as_fd()])?;
+    }
+    if filter.status == Status::Full {
         report.features.extend(reach.features());
     }
     let filtered = report.features.contains(&Feature::InternetRefused);
-    report.layers.insert(Layer::Seccomp, filter);
+    report.layers.insert(Layer::Seccomp, filter.status);
+    let unrecorded = filter.unrecorded.map(|reason| (Layer::Seccomp, reason));
+    report.unrecorded.extend(unrecorded);
     report.layers.insert(
         Layer::Network,
         namespaces::network_status(policy, &cage.spaces, filtered),

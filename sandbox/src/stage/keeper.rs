@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, wait, waitpid};
 
+use super::denials::{Denials, Pace};
 use super::sweep;
 use crate::enforcement::Proof;
 use crate::protocol::{self, KILL, ProtocolError, Report, TERMINATE};
@@ -26,6 +27,8 @@ pub(super) struct Watched<'a> {
     pub(super) signals: &'a OwnedFd,
     /// The process to wait for.
     pub(super) command: Pid,
+    /// The calls that are refused to it.
+    pub(super) denials: Denials,
 }
 
 /// Why the watch ended.
@@ -61,7 +64,7 @@ impl Watched<'_> {
     ///
     /// In a namespace the caller exits next; the kernel kills the rest, and the
     /// guard reports when it has seen it.
-    pub(super) fn keep(&self) -> Result<(), ProtocolError> {
+    pub(super) fn keep(mut self) -> Result<(), ProtocolError> {
         let end = self.watch();
         let mut status = match end {
             End::Command(status) => Some(status),
@@ -71,6 +74,9 @@ impl Watched<'_> {
             Proof::PidNamespace => {}
             Proof::SubreaperSwept => status = status.or(sweep::all(self.command)),
         }
+        // Only now: nothing that is left may run on while the launcher is slow
+        // to hear, or is gone.
+        self.denials.tell_all(self.line)?;
         if let Some(status) = status {
             protocol::send(self.line.as_fd(), &Report::Exited { status }, &[])?;
         }
@@ -82,25 +88,29 @@ impl Watched<'_> {
         }
     }
 
-    fn watch(&self) -> End {
+    fn watch(&mut self) -> End {
         loop {
             // Before the first poll too: the command may have ended by now.
             if let Some(status) = reap(self.command) {
                 return End::Command(status);
             }
-            let mut entries = [
-                PollFd::new(self.line, PollFlags::IN),
+            let mut entries = vec![
+                PollFd::new(self.line, self.denials.line_flags()),
                 PollFd::new(self.signals, PollFlags::IN),
                 PollFd::new(self.guard, PollFlags::IN),
             ];
-            match poll(&mut entries, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            entries.extend(self.denials.entry());
+            let pace = match poll(&mut entries, self.denials.patience().as_ref()) {
+                Ok(0) => Pace::Quiet,
+                Ok(_) | Err(rustix::io::Errno::INTR) => Pace::Busy,
                 Err(_) => return End::Ordered,
-            }
-            if !entries[2].revents().is_empty() {
+            };
+            let [line, _, guard, refused] =
+                [0, 1, 2, 3].map(|at| entries.get(at).map_or(PollFlags::empty(), PollFd::revents));
+            if !guard.is_empty() {
                 return End::Unguarded;
             }
-            if !entries[0].revents().is_empty() {
+            if line.intersects(!PollFlags::OUT) {
                 match order(self.line) {
                     Some(KILL) | None => return End::Ordered,
                     Some(TERMINATE) => self.terminate(),
@@ -111,6 +121,11 @@ impl Watched<'_> {
                 if signal != libc::SIGCHLD {
                     self.terminate();
                 }
+            }
+            // After all else, and bounded, so that nothing else waits for it.
+            self.denials.answer(refused);
+            if self.denials.tell(self.line, pace).is_err() {
+                return End::Ordered;
             }
         }
     }

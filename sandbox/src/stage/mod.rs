@@ -3,7 +3,7 @@
 //! ```text
 //! launcher --life line--> H0 guard: session, namespaces; outlives H1 and says so
 //!                          └─ H1 keeper (pid 1): mounts, late user namespace,
-//!                              │   then: reaps, forwards, watches the line
+//!                              │   then: reaps, forwards, watches the line, answers refused calls
 //!                              └─ H2: capabilities, Landlock, seccomp,
 //!                                     canaries, limits, exec
 //! ```
@@ -16,14 +16,17 @@
 
 mod canary;
 mod command;
+mod denials;
 mod hidden;
 mod keeper;
 mod sweep;
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use denials::Denials;
+
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper,
     set_dumpable_behavior, set_parent_process_death_signal, setsid,
@@ -38,6 +41,7 @@ use crate::layers::{LayerError, descriptors, mounts, plan};
 use crate::policy::{FileRule, Layer};
 use crate::protocol::{self, Failure, Handed, ProtocolError, Purpose, Reader, Report, Request};
 use crate::sys::process::{Fork, close_standard, exit_now, fork, signal_descriptor};
+use crate::sys::seccomp::Listener;
 
 /// The first argument that makes a program the stage.
 pub const STAGE_ARGUMENT: &str = "__cofferdam_stage";
@@ -129,7 +133,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
     let hidden = Hidden::of(&request.policy.out_of_reach);
     let spaces = namespaces::apply(&request.policy)?;
     let gateway = namespaces::gateway(&request.policy, &spaces)?;
-    if launcher_gone(line) {
+    if hung_up(line) {
         return Err(Stop::Gone);
     }
     let mut cage = Cage {
@@ -283,7 +287,14 @@ fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
         .expect("because the keeper is made with a guard");
     let gateway = cage.gateway.take();
     let signals = signal_descriptor().map_err(failed("receive signals"))?;
-    let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
+    // A socket, because a descriptor comes over it too.
+    let (told, tell) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(failed("make a socket"))?;
     let command = match fork().map_err(failed("start the command"))? {
         Fork::Parent(command) => command,
         Fork::Child => {
@@ -293,36 +304,87 @@ fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
     };
     drop(tell);
     close_standard();
-    announce(line, proof, &gateway, &told)?;
-    drop(gateway);
+    let heard = hear(&told)?;
+    drop(told);
+    announce(line, proof, gateway, heard.frames)?;
     let watched = keeper::Watched {
         proof,
         line,
         guard: &guard,
         signals: &signals,
         command,
+        denials: Denials::new(heard.listener),
     };
     watched.keep().map_err(Stop::from)
 }
 
-/// Passes on what the confined process tells before its exec; the end of the
-/// pipe is the exec, or the process's end.
+/// What the confined process told before its exec.
+struct Heard {
+    frames: Vec<u8>,
+    listener: Option<Listener>,
+}
+
+/// Listens until the exec, or the process's end, and answers the calls by
+/// which the process itself tries to get out: they wait for it.
+fn hear(told: &OwnedFd) -> Result<Heard, Stop> {
+    let mut heard = Heard {
+        frames: Vec::new(),
+        listener: None,
+    };
+    loop {
+        let mut entries = vec![PollFd::new(told, PollFlags::IN)];
+        entries.extend(
+            heard
+                .listener
+                .iter()
+                .map(|listener| PollFd::new(listener, PollFlags::IN)),
+        );
+        match poll(&mut entries, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(failed("hear from the command")(errno)),
+        }
+        let spoke = !entries[0].revents().is_empty();
+        let waits = entries
+            .get(1)
+            .is_some_and(|entry| !entry.revents().is_empty());
+        // Whoever waits cannot execute anything meanwhile: a call that was
+        // seen before an open socket is the stage's own, any other is the
+        // command's and stays for the keeper.
+        if let Some(listener) = heard.listener.as_ref().filter(|_| waits)
+            && !hung_up(told)
+        {
+            denials::answer_unrecorded(listener);
+        }
+        if spoke && !heard.take(told)? {
+            return Ok(heard);
+        }
+    }
+}
+
+impl Heard {
+    /// Takes what was said; false at the end.
+    fn take(&mut self, told: &OwnedFd) -> Result<bool, Stop> {
+        let (bytes, descriptors) =
+            protocol::receive(told.as_fd()).map_err(failed("hear from the command"))?;
+        match descriptors.into_iter().next() {
+            Some(listener) => {
+                let listener = Listener::from(listener);
+                listener.start();
+                self.listener = Some(listener);
+            }
+            None => self.frames.extend_from_slice(&bytes),
+        }
+        Ok(!bytes.is_empty())
+    }
+}
+
+/// Passes on what the confined process told, and says that it was started.
 fn announce(
     line: &OwnedFd,
     proof: Proof,
-    gateway: &Option<OwnedFd>,
-    told: &OwnedFd,
+    gateway: Option<OwnedFd>,
+    mut frames: Vec<u8>,
 ) -> Result<(), Stop> {
-    let mut frames = Vec::new();
-    let mut chunk = [0; 4096];
-    loop {
-        match rustix::io::read(told, &mut chunk) {
-            Ok(0) => break,
-            Ok(read) => frames.extend_from_slice(&chunk[..read]),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(failed("hear from the command")(errno)),
-        }
-    }
     let init = match proof {
         Proof::PidNamespace => Some(
             pidfd_open(getpid(), PidfdFlags::empty())
@@ -330,7 +392,7 @@ fn announce(
         ),
         Proof::SubreaperSwept => None,
     };
-    let handed = [(Handed::Init, &init), (Handed::Gateway, gateway)];
+    let handed = [(Handed::Init, &init), (Handed::Gateway, &gateway)];
     let handed = handed
         .into_iter()
         .filter_map(|(what, descriptor)| Some((what, descriptor.as_ref()?.as_fd())));
@@ -343,8 +405,8 @@ fn die_with_parent() -> Result<(), Stop> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed("ask for a death signal"))
 }
 
-/// Whether the launcher's end of the line is closed.
-fn launcher_gone(line: &OwnedFd) -> bool {
+/// Whether the other end of a socket is closed.
+fn hung_up(line: &OwnedFd) -> bool {
     let mut entry = [PollFd::new(line, PollFlags::empty())];
     let now = rustix::event::Timespec {
         tv_sec: 0,

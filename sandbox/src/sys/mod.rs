@@ -5,3 +5,4 @@
 
 pub(crate) mod kernel;
 pub(crate) mod process;
+pub(crate) mod seccomp;

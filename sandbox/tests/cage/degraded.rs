@@ -120,7 +120,7 @@ fn refuses_on_a_machine_without_namespaces_what_needs_them() {
 }
 
 /// Launches in a cage from within a cage.
-fn nested(setting: &Setting, mode: &str, inner: &Policy) -> Value {
+pub fn nested(setting: &Setting, mode: &str, inner: &Policy) -> Value {
     let file = setting.work().join("inner.json");
     fs::write(&file, serde_json::to_vec(inner).unwrap()).unwrap();
     setting.own();

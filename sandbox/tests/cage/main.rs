@@ -6,7 +6,9 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod calls;
 mod degraded;
+mod denials;
 mod devices;
 mod failures;
 mod files;

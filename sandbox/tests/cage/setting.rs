@@ -19,7 +19,7 @@ use serde_json::Value;
 pub const FIXTURE: &str = env!("CARGO_BIN_EXE_cofferdam-sandbox-fixture");
 
 /// Longer than anything takes; a guard against hanging, not a measurement.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(300);
 
 /// Who launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

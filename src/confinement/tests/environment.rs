@@ -36,6 +36,7 @@ fn the_environment_is_private_directories_facts_and_little_else() {
         ("COFFERDAM_AGENT", "docs".to_owned()),
         ("COFFERDAM_AGENT_ID", "a-0000000000000002".to_owned()),
         ("COFFERDAM_BRIEF", "/brief.json".to_owned()),
+        ("COFFERDAM_DENIALS", "/denials.jsonl".to_owned()),
         ("COFFERDAM_DEPTH", "1".to_owned()),
         ("COFFERDAM_REPO", "/home/me/repo".to_owned()),
         ("COFFERDAM_ROLE", "writer".to_owned()),

@@ -166,6 +166,7 @@ impl Machine {
                 depth: 1,
                 deadline: None,
                 brief: Path::new("/brief.json"),
+                denials: Path::new("/denials.jsonl"),
                 port: 20_001,
             },
             host: Host {
