@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::{Limit, Mechanism};
 use crate::policy::Layer;
 
 /// What was enforced for one command.
@@ -21,6 +22,9 @@ pub struct Enforcement {
     pub uid_map: UidMap,
     /// What proves that every process has ended.
     pub proof: Proof,
+    /// By what each limit of the policy is held.
+    #[serde(default)]
+    pub limits: BTreeMap<Limit, Mechanism>,
     /// Known holes that no layer of this run covers.
     pub holes: Vec<String>,
 }

@@ -99,6 +99,7 @@ mod confined;
 mod enforcement;
 mod identity;
 mod layers;
+mod limits;
 mod policy;
 mod probe;
 mod protocol;
@@ -113,9 +114,10 @@ mod sys;
 pub use confined::{Confined, Ended, Killer, WaitError};
 pub use enforcement::{Enforcement, Proof, Status, UidMap};
 pub use identity::Identity;
+pub use limits::{Limit, LimitHit, Mechanism, Reach, sweep_groups};
 pub use policy::{
-    Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Policy, PolicyError,
-    Rights, UnknownLayer, View, ViewMode,
+    Access, Command, Counted, Disk, FileRule, HostPath, Layer, Limits, Mount, Network, Policy,
+    PolicyError, Rights, UnknownLayer, View, ViewMode,
 };
 pub use probe::probe;
 pub use spawn::{Helper, HelperError, Input, SpawnError, spawn};

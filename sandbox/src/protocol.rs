@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::enforcement::{Enforcement, Proof};
+use crate::limits::{Joining, LimitHit};
 use crate::policy::{Layer, Policy, PolicyError};
 
 /// Asks for `SIGTERM` to everything inside.
@@ -33,6 +34,7 @@ const LONGEST: usize = 64 << 20;
 pub(crate) struct Request {
     pub(crate) purpose: Purpose,
     pub(crate) policy: Policy,
+    pub(crate) group: Joining,
 }
 
 /// Whether a command is to run.
@@ -53,6 +55,10 @@ pub(crate) enum Report {
     Started,
     /// Nothing was started.
     Failed(Failure),
+    /// A limit was reached and the tree is ended for it.
+    Crossed(LimitHit),
+    /// A limit was reached, and the tree went on.
+    Noticed(LimitHit),
     /// The command ended with this wait status.
     Exited { status: i32 },
     /// Nothing is left.

@@ -14,6 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::confined::{Confined, Line};
 use crate::enforcement::Enforcement;
+use crate::limits::{Group, Joining};
 use crate::policy::{Layer, Policy, PolicyError};
 use crate::protocol::{self, Failure, ProtocolError, Purpose, Reader, Report, Request};
 use crate::stage::STAGE_ARGUMENT;
@@ -125,16 +126,22 @@ pub fn spawn(policy: &Policy, input: Input, helper: &Helper) -> Result<Confined,
     let enforcement = match starting.next()? {
         Report::Ready(enforcement) => enforcement,
         Report::Failed(failure) => return Err(starting.refused(failure, policy)),
-        Report::Started | Report::Exited { .. } | Report::Emptied { .. } => {
+        Report::Started
+        | Report::Crossed(_)
+        | Report::Noticed(_)
+        | Report::Exited { .. }
+        | Report::Emptied { .. } => {
             return Err(starting.out_of_turn());
         }
     };
     match starting.next()? {
-        Report::Started => Ok(starting.started(enforcement)),
+        Report::Started => Ok(starting.started(enforcement, policy)),
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
-        Report::Ready(_) | Report::Exited { .. } | Report::Emptied { .. } => {
-            Err(starting.out_of_turn())
-        }
+        Report::Ready(_)
+        | Report::Crossed(_)
+        | Report::Noticed(_)
+        | Report::Exited { .. }
+        | Report::Emptied { .. } => Err(starting.out_of_turn()),
     }
 }
 
@@ -145,9 +152,11 @@ pub(crate) fn rehearse(policy: &Policy, helper: &Helper) -> Result<Enforcement, 
     match starting.next()? {
         Report::Ready(enforcement) => Ok(enforcement),
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
-        Report::Started | Report::Exited { .. } | Report::Emptied { .. } => {
-            Err(starting.out_of_turn())
-        }
+        Report::Started
+        | Report::Crossed(_)
+        | Report::Noticed(_)
+        | Report::Exited { .. }
+        | Report::Emptied { .. } => Err(starting.out_of_turn()),
     }
 }
 
@@ -157,6 +166,7 @@ struct Starting {
     socket: Option<OwnedFd>,
     helper: Option<Child>,
     reader: Reader,
+    group: Option<Group>,
 }
 
 impl Starting {
@@ -185,6 +195,7 @@ impl Starting {
             socket: Some(ours),
             helper: Some(child),
             reader: Reader::new(),
+            group: None,
         })
     }
 
@@ -195,9 +206,16 @@ impl Starting {
     }
 
     fn send(&mut self, policy: &Policy, input: Input, purpose: Purpose) -> Result<(), SpawnError> {
+        // Made while the helper starts, on the other processor.
+        let (group, joining) = match policy.waives(Layer::Limits) {
+            true => (None, Joining::default()),
+            false => Group::make(&policy.limits),
+        };
+        self.group = group;
         let request = Request {
             purpose,
             policy: policy.clone(),
+            group: joining,
         };
         let stdin = io::stdin();
         let sent = match input {
@@ -269,7 +287,7 @@ impl Starting {
         }
     }
 
-    fn started(mut self, enforcement: Enforcement) -> Confined {
+    fn started(mut self, enforcement: Enforcement, policy: &Policy) -> Confined {
         let socket = self
             .socket
             .take()
@@ -289,6 +307,7 @@ impl Starting {
             reader,
             enforcement,
         )
+        .bound(policy.limits.clone(), self.group.take())
     }
 }
 
@@ -318,6 +337,8 @@ fn hint(layer: Layer) -> &'static str {
         Layer::Network => {
             "allow network namespaces for this user, ask for no network, or do not require the layer"
         }
-        Layer::Limits => "limits bind each process only in this version; do not require the layer",
+        Layer::Limits => {
+            "start the launcher where it may make control groups (`systemd-run --user --scope`), or do not require the layer"
+        }
     }
 }

@@ -7,12 +7,12 @@
 
 mod check;
 mod layer;
+mod limits;
 mod path;
 mod shape;
 
 pub use check::PolicyError;
 pub use layer::{Layer, UnknownLayer};
+pub use limits::{Counted, Disk, Limits};
 pub use path::HostPath;
-pub use shape::{
-    Access, Command, FileRule, Limits, Mount, Network, Policy, Rights, View, ViewMode,
-};
+pub use shape::{Access, Command, FileRule, Mount, Network, Policy, Rights, View, ViewMode};

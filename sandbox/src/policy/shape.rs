@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use super::{HostPath, Layer};
+use super::{HostPath, Layer, Limits};
 
 /// Everything that decides what a confined command can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Policy {
     pub files: Vec<FileRule>,
     /// Whether there is a network.
     pub network: Network,
-    /// What one process may use up.
+    /// What it may use up.
     pub limits: Limits,
     /// Layers that the caller gave up by name.
     pub waived: BTreeSet<Layer>,
@@ -152,24 +152,4 @@ pub enum Network {
     None,
     /// The host's, unfiltered, its abstract sockets kept out where possible.
     Open,
-}
-
-/// What one process may use up.
-///
-/// These are resource limits of single processes, so the layer is at best
-/// partial: a tree of processes can use a multiple. A limit above the
-/// launcher's own hard limit is lowered to it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Address space of one process.
-    pub memory_bytes: Option<u64>,
-    /// Processes of this user (of this cage, in a user namespace of its own).
-    pub processes: Option<u64>,
-    /// Size of one file written.
-    pub file_bytes: Option<u64>,
-    /// Open descriptors of one process.
-    pub open_files: Option<u64>,
-    /// Processor time of one process.
-    pub cpu_seconds: Option<u64>,
 }

@@ -87,8 +87,9 @@ fn confine(cage: &mut Cage<'_>) -> Result<(), Stop> {
 /// Sets the limits, compares with what is required, and says that all is ready.
 fn ready(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
     descriptors::seal()?;
-    let status = limits::apply(&cage.request.policy)?;
-    cage.report.layers.insert(Layer::Limits, status);
+    let bound = limits::apply(&cage.request.policy, &cage.request.group, &cage.spaces)?;
+    cage.report.layers.insert(Layer::Limits, bound.status);
+    cage.report.limits = bound.held;
     if cage.request.purpose == Purpose::Run {
         require(cage)?;
     }

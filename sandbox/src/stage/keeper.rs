@@ -6,11 +6,12 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, wait, waitpid};
 
 use super::sweep;
 use crate::enforcement::Proof;
+use crate::limits::{ByUser, LimitHit, Look, Watch};
 use crate::protocol::{self, KILL, ProtocolError, Report, TERMINATE};
 use crate::sys::process::{children_cpu_ms, next_signal, signal_all};
 
@@ -29,6 +30,15 @@ enum End {
     Command(i32),
     /// The launcher asked for it, or is gone.
     Ordered,
+    /// A limit was crossed.
+    Crossed(LimitHit),
+}
+
+/// The command and what it may use up.
+pub(super) struct Watched {
+    pub(super) command: Pid,
+    pub(super) watch: Watch,
+    pub(super) by_user: ByUser,
 }
 
 /// Waits for a child, whatever interrupts.
@@ -46,13 +56,21 @@ pub(super) fn keep(
     kept: Kept,
     line: &OwnedFd,
     signals: &OwnedFd,
-    command: Pid,
+    mut watched: Watched,
 ) -> Result<(), ProtocolError> {
-    let end = watch(kept, line, signals, command);
+    let command = watched.command;
+    let end = watch(kept, line, signals, &mut watched);
     let mut status = match end {
         End::Command(status) => Some(status),
         End::Ordered => None,
+        End::Crossed(hit) => {
+            protocol::send(line.as_fd(), &Report::Crossed(hit), &[])?;
+            None
+        }
     };
+    if let Some(hit) = watched.watch.noticed() {
+        protocol::send(line.as_fd(), &Report::Noticed(hit), &[])?;
+    }
     if kept == Kept::Descendants {
         status = status.or(sweep::all(command));
     }
@@ -73,17 +91,22 @@ pub(super) fn keep(
     }
 }
 
-fn watch(kept: Kept, line: &OwnedFd, signals: &OwnedFd, command: Pid) -> End {
+fn watch(kept: Kept, line: &OwnedFd, signals: &OwnedFd, watched: &mut Watched) -> End {
     loop {
         // Before the first poll too: the command may have ended by now.
-        if let Some(status) = reap(command) {
+        if let Some(status) = reap(watched.command) {
             return End::Command(status);
         }
+        let pause = match watched.watch.look(watched.by_user) {
+            Some(Look::Crossed(hit)) => return End::Crossed(hit),
+            Some(Look::Again(after)) => Timespec::try_from(after).ok(),
+            None => None,
+        };
         let mut entries = [
             PollFd::new(line, PollFlags::IN),
             PollFd::new(signals, PollFlags::IN),
         ];
-        match poll(&mut entries, None) {
+        match poll(&mut entries, pause.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return End::Ordered,
         }

@@ -30,9 +30,10 @@ use crate::enforcement::{Enforcement, Proof, Status};
 use crate::layers::mounts::Processes;
 use crate::layers::namespaces::{self, Spaces};
 use crate::layers::{LayerError, descriptors, mounts};
-use crate::policy::Layer;
+use crate::limits::{self, Joining, Watch};
+use crate::policy::{Layer, Policy};
 use crate::protocol::{self, Failure, ProtocolError, Purpose, Reader, Report, Request};
-use crate::sys::process::{Fork, close_standard, exit_now, fork, signal_descriptor};
+use crate::sys::process::{Fork, close_standard, exit_now, signal_descriptor};
 
 /// The first argument that makes a program the stage.
 pub const STAGE_ARGUMENT: &str = "__cofferdam_stage";
@@ -103,6 +104,7 @@ struct Cage<'a> {
     request: Request,
     spaces: Spaces,
     report: Enforcement,
+    watch: Watch,
 }
 
 /// H0: the helper that the launcher started.
@@ -113,6 +115,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
     descriptors::set_stdin(std::mem::take(&mut reader.descriptors))?;
     setsid().map_err(failed("start a session"))?;
     die_with_parent()?;
+    let watch = watch(&request.policy, &request.group)?;
     let spaces = namespaces::apply(&request.policy)?;
     if launcher_gone(line) {
         return Err(Stop::Gone);
@@ -122,6 +125,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
         request,
         spaces,
         report: Enforcement::default(),
+        watch,
     };
     if cage.spaces.pid() {
         cage.report.proof = Proof::PidNamespace;
@@ -138,12 +142,22 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
     }
 }
 
+/// Joins the group and opens what is to be measured, as long as the host's
+/// names lead there.
+fn watch(policy: &Policy, group: &Joining) -> Result<Watch, Stop> {
+    if policy.limits.any() && !policy.waives(Layer::Limits) {
+        crate::layers::limits::give_way();
+    }
+    let joined = limits::join(group)?;
+    Watch::prepare(policy, group, joined).map_err(|error| Stop::Failed(Failure::Policy(error)))
+}
+
 /// H0 with a PID namespace: makes its init and waits until it is empty.
 fn guard_init(mut cage: Cage<'_>) -> Result<(), Stop> {
     die_with_parent()?;
     let this = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed("watch the helper"))?;
     let line = cage.line;
-    match fork().map_err(failed("start the init"))? {
+    match cage.watch.fork().map_err(failed("start the init"))? {
         Fork::Parent(init) => {
             close_standard();
             keeper::wait_for(init);
@@ -222,7 +236,7 @@ fn view(cage: &Cage<'_>) -> Result<Status, Stop> {
 }
 
 /// Starts the confined process and keeps it until the end.
-fn hold(cage: Cage<'_>) -> Result<(), Stop> {
+fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
     let line = cage.line;
     let signals = signal_descriptor().map_err(failed("receive signals"))?;
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
@@ -231,7 +245,8 @@ fn hold(cage: Cage<'_>) -> Result<(), Stop> {
     } else {
         keeper::Kept::Descendants
     };
-    let command = match fork().map_err(failed("start the command"))? {
+    let forked = cage.watch.fork().map_err(failed("start the command"))?;
+    let command = match forked {
         Fork::Parent(command) => command,
         Fork::Child => {
             drop(told);
@@ -241,7 +256,13 @@ fn hold(cage: Cage<'_>) -> Result<(), Stop> {
     drop(tell);
     close_standard();
     announce(line, kept, &told)?;
-    keeper::keep(kept, line, &signals, command).map_err(Stop::from)
+    let by_user = crate::layers::limits::by_user(&cage.spaces);
+    let watched = keeper::Watched {
+        command,
+        watch: cage.watch,
+        by_user,
+    };
+    keeper::keep(kept, line, &signals, watched).map_err(Stop::from)
 }
 
 /// Passes on what the confined process tells before its exec; the end of the

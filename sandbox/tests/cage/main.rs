@@ -10,6 +10,7 @@ mod degraded;
 mod failures;
 mod files;
 mod lifetime;
+mod limits;
 mod network;
 mod privilege;
 mod setting;
