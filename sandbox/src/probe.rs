@@ -10,8 +10,8 @@ use crate::spawn::{Helper, SpawnError, rehearse};
 
 /// Tries every layer for real and reports what each achieves.
 ///
-/// The view is read-only with nothing mounted in it, there is no network and
-/// no limit; so `limits` is reported as absent.
+/// The view is read-only with nothing mounted in it, there is no network, and
+/// memory and processes are limited.
 ///
 /// # Errors
 /// Fails if the helper cannot run, or if a canary escapes. A layer that the
@@ -32,7 +32,11 @@ pub fn probe(helper: &Helper) -> Result<Enforcement, SpawnError> {
             rights: Rights::ReadExecute,
         }],
         network: Network::None,
-        limits: Limits::default(),
+        limits: Limits {
+            memory_bytes: Some(1 << 30),
+            processes: Some(4096),
+            ..Limits::default()
+        },
         waived: [].into(),
         required: [].into(),
     };

@@ -2,7 +2,8 @@
 //!
 //! Owns what an agent may reach, in one reviewable place: the paths in
 //! `readable`, the variables in `environment`, the mounts in `mounts`, and
-//! which layers hold which promise in `guarantees`. It decides on data and
+//! which layers hold which promise in `guarantees`, the default limits in
+//! `limits`. It decides on data and
 //! touches nothing: what the machine has is handed in, and the policy is
 //! enforced by `cofferdam-sandbox`.
 //!
@@ -14,6 +15,7 @@ mod environment;
 mod explain;
 mod guarantees;
 mod input;
+mod limits;
 mod mounts;
 mod policy;
 mod readable;
@@ -25,5 +27,6 @@ pub use environment::{INHERITED, is_never_inherited};
 pub use explain::{explain_contract, explain_policy};
 pub use guarantees::{Shortfall, Waivers, held, shortfalls};
 pub use input::{AgentFacts, Error, Found, Host, Input};
+pub use limits::{OUTPUT_BYTES, Room};
 pub use policy::policy;
 pub use readable::{SECRETS, TOOLCHAINS, Toolchain};

@@ -7,19 +7,16 @@
 use std::path::PathBuf;
 
 use cofferdam_sandbox::{
-    Command, Enforcement, FileRule, Layer, Limits, Network, Policy, Rights, Status, View,
+    Command, Enforcement, FileRule, Layer, Network, Policy, Rights, Status, View,
 };
 
 use super::environment::environment;
 use super::guarantees::shortfalls;
 use super::input::{Error, Input};
+use super::limits::limits;
 use super::mounts::{Mounted, mounts};
 use super::readable;
 use crate::model::{NetworkAccess, ViewMode};
-
-/// Processes at once where nobody says otherwise. In place they are counted
-/// together with the person's own, so there is no default then.
-const PROCESSES: u64 = 4096;
 
 /// Makes the policy of one agent.
 ///
@@ -57,7 +54,7 @@ pub fn policy(input: &Input<'_>) -> Result<Policy, Error> {
         },
         files,
         network,
-        limits: limits(input),
+        limits: limits(&input.limits, input.view.mode, &input.room),
         waived: input.waivers.layers().clone(),
         required: Layer::ALL
             .into_iter()
@@ -118,10 +115,9 @@ fn achievable(input: &Input<'_>) -> Enforcement {
 }
 
 /// What was in full force when the machine was tried must be so again, or
-/// nothing starts. Limits are partial at best.
+/// nothing starts.
 fn is_required(layer: Layer, input: &Input<'_>) -> bool {
-    let full = achievable(input).status(layer) == Some(&Status::Full);
-    full && layer != Layer::Limits
+    achievable(input).status(layer) == Some(&Status::Full)
 }
 
 fn files(input: &Input<'_>, readable: Vec<FileRule>, mounted: &Mounted) -> Vec<FileRule> {
@@ -160,22 +156,4 @@ fn files(input: &Input<'_>, readable: Vec<FileRule>, mounted: &Mounted) -> Vec<F
         add(&input.view.writable, rights);
     }
     rules
-}
-
-/// The largest file that an agent may make where nothing else is said: what
-/// it writes is read and hashed when it has ended, holes included.
-const FILE_BYTES: u64 = 16 << 30;
-
-fn limits(input: &Input<'_>) -> Limits {
-    let unset = match input.view.mode {
-        ViewMode::Mounted => Some(PROCESSES),
-        ViewMode::InPlace => None,
-    };
-    Limits {
-        memory_bytes: input.limits.memory_bytes,
-        processes: input.limits.processes.or(unset),
-        file_bytes: input.limits.disk_bytes.or(Some(FILE_BYTES)),
-        open_files: None,
-        cpu_seconds: None,
-    }
 }

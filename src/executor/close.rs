@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cofferdam_sandbox::{Layer, LimitHit};
+
 use super::error::Error;
 use super::pipeline::Halt;
 use super::run::{Run, Seat};
 use crate::model::{
-    AgentLedger, AgentRecord, AgentState, CleanupReport, EventKind, ExitCode, ExitStatus,
+    AgentLedger, AgentRecord, AgentState, CleanupReport, Denial, EventKind, ExitCode, ExitStatus,
     FailurePolicy, Integrate, Integration, IntegrationStatus, Label, OnConflict, Outcome,
     ResultRecord, RunRecord, Times,
 };
@@ -64,7 +66,17 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
 }
 
 /// How an agent ended, from how its command did.
+///
+/// A limit that cut it short is the reason, however its command took that.
+/// One that only made calls fail is told beside a failure.
 pub(super) fn outcome(ended: &Ended) -> (Outcome, Option<String>) {
+    let failed = |text: String| {
+        let told = ended.hits.iter().map(|hit| format!("; {hit}"));
+        Some(text + &told.collect::<String>())
+    };
+    if let (None, Some(limit)) = (ended.stopped, &ended.limit) {
+        return (Outcome::Partial, Some(limit.to_string()));
+    }
     match (ended.stopped, ended.exit.code, ended.exit.signal) {
         (Some(StopReason::Deadline), _, _) => {
             (Outcome::TimedOut, Some("the deadline passed".to_owned()))
@@ -73,16 +85,28 @@ pub(super) fn outcome(ended: &Ended) -> (Outcome, Option<String>) {
         (None, Some(0), _) => (Outcome::Succeeded, None),
         (None, Some(code), _) => (
             Outcome::Failed,
-            Some(format!("the command ended with exit code {code}")),
+            failed(format!("the command ended with exit code {code}")),
         ),
         (None, None, Some(signal)) => (
             Outcome::Crashed,
-            Some(format!("signal {signal} ended the command")),
+            failed(format!("signal {signal} ended the command")),
         ),
         (None, None, None) => (
             Outcome::Unknown,
             Some("how the command ended is not known".to_owned()),
         ),
+    }
+}
+
+/// A limit that was reached, as a denial.
+fn limit_denial(hit: &LimitHit) -> Denial {
+    Denial {
+        layer: Layer::Limits.word().to_owned(),
+        operation: hit.limit.word().to_owned(),
+        path: None,
+        pid: None,
+        exe: None,
+        count: hit.count,
     }
 }
 
@@ -205,6 +229,7 @@ impl Run {
             agent.outcome = Some(outcome);
             agent.reason = reason;
             agent.exit = ended.exit;
+            agent.denials.extend(ended.hits.iter().map(limit_denial));
             agent.times.ended_at = Some(now.to_string());
             let started = agent
                 .times

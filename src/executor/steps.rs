@@ -19,7 +19,7 @@ use super::schedule::NotLanded;
 use super::site::blocking;
 use crate::admission::{Admitted, Ask, Live, NotLive};
 use crate::cleanup::{self, CAPTURED, INIT, STARTED, Step};
-use crate::confinement;
+use crate::confinement::{self, OUTPUT_BYTES};
 use crate::model::{
     AgentState, Approve, Base, CleanupReport, EventKind, ExitCode, Gate, HeldFor, Integrate,
     Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode,
@@ -259,6 +259,7 @@ impl Run {
             cancel: seat.cancel.clone(),
             kill: self.control.kill.clone(),
             grace: GRACE,
+            output: seat.task.limits.output_bytes.unwrap_or(OUTPUT_BYTES),
             clock: self.site.clock.clone(),
         };
         let sink = Arc::new(NamedLines {

@@ -71,7 +71,7 @@ fn bytes(value: u64) -> String {
     ];
     match UNITS
         .iter()
-        .find(|(size, _)| value >= *size && value % size == 0)
+        .find(|(size, _)| value >= *size && value.is_multiple_of(*size))
     {
         Some((size, unit)) => format!("{} {unit}", value / size),
         None => format!("{value} bytes"),

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::group::PREFIX;
 use super::places::Places;
@@ -54,13 +55,26 @@ fn sweep(directory: &Path, left: &mut Vec<PathBuf>, other: &mut dyn FnMut(PathBu
             None => other(path),
             Some((pid, start)) => {
                 let alive = crate::identity::start_time(pid).is_ok_and(|now| now == start);
-                // Another start may have been quicker.
-                if !alive && fs::remove_dir(&path).is_err() && path.exists() {
+                if !alive && !gone(&path) {
                     left.push(path);
                 }
             }
         }
     }
+}
+
+/// Removes a group, or finds that another start was quicker.
+///
+/// The last processes of a cage that has just died take a moment.
+fn gone(path: &Path) -> bool {
+    const TRIES: u32 = 100;
+    for _ in 0..TRIES {
+        if fs::remove_dir(path).is_ok() || !path.exists() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
 }
 
 /// Process id and start time in a group's name; none if it is not one of ours.
