@@ -50,6 +50,7 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
         integration: Integration::not_requested(),
         enforcement: BTreeMap::new(),
         enforcement_missing: BTreeMap::new(),
+        limits: BTreeMap::new(),
         holes: Vec::new(),
         paths: task.paths.clone(),
         verify: task.verify.clone(),

@@ -287,6 +287,10 @@ impl Run {
                 };
                 agent.enforcement_missing.insert(layer.to_string(), missing);
             }
+            let held = enforcement.limits.iter();
+            agent.limits = held
+                .map(|(limit, by)| (limit.to_string(), by.to_string()))
+                .collect();
             agent.guarantees = guarantees;
             agent.holes.clone_from(&enforcement.holes);
         });

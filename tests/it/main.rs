@@ -21,6 +21,7 @@ mod inside;
 mod interface;
 mod kinds;
 mod landing;
+mod limits;
 mod plan;
 mod plan_errors;
 mod results;

@@ -24,6 +24,11 @@ pub(crate) struct Bound {
     pub(crate) held: BTreeMap<Limit, Mechanism>,
 }
 
+/// How far one process may get past the limit on memory where it is measured.
+/// The kernel tells nobody that it refused data, so the watchdog comes first;
+/// and what is reserved for the stacks of threads counts as data too.
+const SLACK: u64 = 1 << 30;
+
 /// Sets the limits of this process and all it starts.
 pub(crate) fn apply(
     policy: &Policy,
@@ -44,7 +49,8 @@ pub(crate) fn apply(
     let same = |value: Option<u64>| value.map(|value| (value, value));
     let data = limits
         .memory_bytes
-        .filter(|_| group.holder(Limit::Memory).is_none());
+        .filter(|_| group.holder(Limit::Memory).is_none())
+        .map(|bytes| bytes.saturating_add(bytes.max(SLACK)));
     let processes = limits.processes.map(|count| match counted {
         ByUser::Counted => with_stage(count),
         ByUser::NotCounted => count,

@@ -19,6 +19,9 @@ use crate::policy::{Access, Counted, Disk, Mount, Policy, PolicyError};
 
 /// Between two looks while everything is far from its limit.
 const CALM: Duration = Duration::from_millis(100);
+/// Between two looks where memory is measured, which is used up faster than
+/// anything else.
+const ALERT: Duration = Duration::from_millis(50);
 /// Between two looks when something is past half of its limit.
 const NEAR: Duration = Duration::from_millis(20);
 /// How long one look may keep the caller from its other duties.
@@ -218,7 +221,10 @@ impl Watch {
             }
         }
         let watched = tree.is_some() || !measured.is_empty();
-        let mut pause = CALM;
+        let mut pause = match self.memory {
+            Some(_) => ALERT,
+            None => CALM,
+        };
         for (limit, used, most, unit) in measured {
             if used > most {
                 return Some(crossed(limit, most / unit));
