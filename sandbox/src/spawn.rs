@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use crate::confined::{Confined, Line};
 use crate::enforcement::Enforcement;
 use crate::limits::{Group, Joining};
-use crate::policy::{Layer, Policy, PolicyError};
+use crate::policy::{Layer, Limits, Policy, PolicyError};
 use crate::protocol::{self, Failure, ProtocolError, Purpose, Reader, Report, Request};
 use crate::stage::STAGE_ARGUMENT;
 
@@ -296,6 +296,10 @@ impl Starting {
             .helper
             .take()
             .expect("because the start is over only now");
+        let limits = match policy.waives(Layer::Limits) {
+            true => Limits::default(),
+            false => policy.limits.clone(),
+        };
         let mut reader = std::mem::replace(&mut self.reader, Reader::new());
         let init = reader.descriptors.pop();
         let stdout = helper.stdout.take().map(OwnedFd::from);
@@ -307,7 +311,7 @@ impl Starting {
             reader,
             enforcement,
         )
-        .bound(policy.limits.clone(), self.group.take())
+        .bound(limits, self.group.take())
     }
 }
 

@@ -105,7 +105,11 @@ fn an_agent_that_makes_too_many_files_is_cut_short() {
 fn an_agent_that_prints_without_end_is_cut_short() {
     let env = TestEnv::new();
     let repo = env.repo();
-    for script in ["yes 'a line of some length'", "yes | tr -d '\\n'", "cat /dev/zero >&2"] {
+    for script in [
+        "yes 'a line of some length'",
+        "yes | tr -d '\\n'",
+        "cat /dev/zero >&2",
+    ] {
         let record = limited(&repo, ["--output", "8MiB"], script)
             .expect_code(6)
             .json();

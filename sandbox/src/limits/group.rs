@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 use super::places::{Place, Places, Version};
@@ -73,7 +74,7 @@ impl Group {
     pub(crate) fn make(limits: &Limits) -> (Option<Self>, Joining) {
         let memory = limits.memory_bytes.map(|bytes| (Limit::Memory, bytes));
         let processes = limits.processes.map(|count| (Limit::Processes, count));
-        if memory.is_none() && processes.is_none() {
+        if memory.is_none() && processes.is_none() && limits.cpu_seconds.is_none() {
             return (None, Joining::default());
         }
         let places = Places::here();
@@ -94,13 +95,15 @@ impl Group {
                     )),
                 }
             }
-            if limits.cpu_seconds.is_some()
-                && let Some(place) = places.old("cpuacct")
-            {
-                // Counts better than a look at every process does; nothing is
-                // missing without it.
-                group.add(place, &name, Vec::new(), &mut Vec::new());
-            }
+        }
+        let counts = group.parts.iter().any(|part| part.version == Version::Two);
+        if limits.cpu_seconds.is_some()
+            && !counts
+            && let Some(place) = places.unified(&[]).or_else(|| places.old("cpuacct"))
+        {
+            // Counts better than a look at every process does; nothing is
+            // missing without it.
+            group.add(place, &name, Vec::new(), &mut Vec::new());
         }
         let joining = Joining {
             parts: group
@@ -225,18 +228,45 @@ impl Part {
 
     /// Removes the directory, which works once the last process is gone.
     ///
-    /// After a failed start that takes a moment. What stays after it is named
-    /// so that a later start takes it away.
+    /// After a failed start that takes a moment; whoever is still there is
+    /// killed. What stays after it is named so that a later start takes it away.
     fn remove(&self) {
         const TRIES: u32 = 2000;
         for _ in 0..TRIES {
             match fs::remove_dir(&self.directory) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    self.kill();
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Ok(()) | Err(_) => return,
             }
         }
+    }
+
+    /// Kills every process in the group, which is this launcher's own.
+    fn kill(&self) {
+        match self.version {
+            // Before Linux 5.14 there is no such file; then waiting must do.
+            Version::Two => drop(write(&self.directory.join("cgroup.kill"), 1)),
+            Version::One => {
+                for pid in self.members() {
+                    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
+                        continue;
+                    };
+                    // Only now that the handle means one process for ever.
+                    if self.members().contains(&pid) {
+                        let _ = pidfd_send_signal(&handle, Signal::KILL);
+                    }
+                }
+            }
+        }
+    }
+
+    fn members(&self) -> Vec<Pid> {
+        let text = fs::read_to_string(self.directory.join("cgroup.procs")).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| line.parse().ok().and_then(Pid::from_raw))
+            .collect()
     }
 }
 

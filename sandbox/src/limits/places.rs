@@ -121,6 +121,7 @@ impl Places {
             .iter()
             .filter_map(|controller| self.old(controller))
             .chain(self.unified(&["memory", "pids"]))
+            .chain(self.unified(&[]))
             .map(|place| place.directory)
             .collect();
         all.dedup();

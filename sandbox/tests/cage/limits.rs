@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cofferdam_sandbox::{Access, Counted, Disk, Limits, Mount, Policy, Reach, sweep_groups};
+use cofferdam_sandbox::{
+    Access, Counted, Disk, Layer, Limits, Mount, Policy, Reach, ViewMode, sweep_groups,
+};
 use serde_json::Value;
 
 use crate::setting::{FIXTURE, Setting, Who, as_everyone, until};
@@ -176,6 +178,44 @@ fn a_tree_that_takes_too_much_memory_ends_and_is_told_why() {
             };
             assert_eq!(status, whole, "{result}");
         }
+    });
+}
+
+#[test]
+fn a_tree_without_namespaces_of_its_own_is_measured_as_well() {
+    as_everyone(|setting| {
+        let limits = Limits {
+            memory_bytes: Some(256 * MIB),
+            ..Limits::default()
+        };
+        let mut policy = consume(setting, "anonymous", 1024 * MIB, Path::new(""), limits);
+        policy.view.mode = ViewMode::InPlace;
+        policy.view.mounts.clear();
+        policy.waived.insert(Layer::Namespaces);
+        policy.required = [Layer::Landlock].into();
+        let result = setting.launch("launch", &policy);
+        assert_ended_by(&result, "memory", 256 * MIB);
+        assert_eq!(result["emptied"], "subreaper-swept", "{result}");
+    });
+}
+
+#[test]
+fn limits_that_were_waived_end_nothing() {
+    as_everyone(|setting| {
+        let file = setting.work().join("file");
+        let mut policy = consume(
+            setting,
+            "file",
+            8 * MIB,
+            &file,
+            disk(setting, Some(4 * MIB), None),
+        );
+        policy.waived.insert(Layer::Limits);
+        let result = setting.launch("launch", &policy);
+        assert_eq!(reached(&result), 8 * MIB);
+        assert!(result["limit"].is_null(), "{result}");
+        let status = &result["enforcement"]["layers"]["limits"]["status"];
+        assert_eq!(status, "waived", "{result}");
     });
 }
 

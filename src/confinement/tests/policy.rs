@@ -358,7 +358,7 @@ fn contracts_and_policies_are_explained_from_what_is_enforced() {
     assert!(words.contains(&"has no network".to_owned()));
     assert!(words.contains(&"finds empty /home /root /run /var /etc/sudoers.d".to_owned()));
     assert!(words.contains(
-        &"starts only with landlock mounts namespaces seccomp capabilities network in full force"
+        &"starts only with landlock mounts namespaces seccomp capabilities network limits in full force"
             .to_owned()
     ));
 }
