@@ -84,6 +84,13 @@ pub fn explain_policy(policy: &Policy) -> Vec<String> {
         .map(|(name, _)| name.to_string_lossy().into_owned())
         .collect();
     lines.push(format!("has the variables {}", names.join(" ")));
+    let limits: Vec<String> = policy
+        .limits
+        .values()
+        .into_iter()
+        .map(|(limit, value)| format!("{limit} {}", limit.amount(value)))
+        .collect();
+    lines.push(format!("uses at most {}", limits.join(", ")));
     let required: Vec<&str> = policy.required.iter().map(|layer| layer.word()).collect();
     lines.push(format!(
         "starts only with {} in full force",

@@ -232,8 +232,8 @@ pub fn held(enforcement: &Enforcement) -> BTreeMap<String, Vec<String>> {
 
 /// The promises that nobody holds and that were not given up.
 ///
-/// Limits bind single processes at best, so `bounded_resources` never stops a
-/// start. With an open network, having none is not promised.
+/// Without control groups memory is measured and not bound, which is no reason
+/// to refuse: `bounded_resources` never stops a start. With an open network, having none is not promised.
 #[must_use]
 pub fn shortfalls(
     enforcement: &Enforcement,

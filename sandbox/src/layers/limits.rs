@@ -97,40 +97,24 @@ pub(crate) fn give_way() {
 
 /// By what each limit of the policy is held.
 fn held(policy: &Policy, group: &Joining, counted: ByUser) -> BTreeMap<Limit, Mechanism> {
-    let limits = &policy.limits;
-    let disk = limits.disk.as_ref();
-    let processes = match counted {
-        ByUser::Counted => Mechanism::Rlimit,
-        ByUser::NotCounted => Mechanism::Watchdog,
+    let by = |limit| match limit {
+        Limit::Processes if counted == ByUser::Counted => Mechanism::Rlimit,
+        Limit::OpenFiles | Limit::FileSize => Mechanism::Rlimit,
+        Limit::Memory | Limit::Processes | Limit::Cpu | Limit::Disk | Limit::DiskFiles => {
+            Mechanism::Watchdog
+        }
+        Limit::Output => Mechanism::Launcher,
     };
-    let otherwise = [
-        (Limit::Memory, limits.memory_bytes, Mechanism::Watchdog),
-        (Limit::Processes, limits.processes, processes),
-        (Limit::Cpu, limits.cpu_seconds, Mechanism::Watchdog),
-        (Limit::OpenFiles, limits.open_files, Mechanism::Rlimit),
-        (Limit::FileSize, limits.file_bytes, Mechanism::Rlimit),
-        (
-            Limit::Disk,
-            disk.and_then(|disk| disk.bytes),
-            Mechanism::Watchdog,
-        ),
-        (
-            Limit::DiskFiles,
-            disk.and_then(|disk| disk.files),
-            Mechanism::Watchdog,
-        ),
-    ];
-    otherwise
-        .into_iter()
-        .filter(|(_, value, _)| value.is_some())
-        .map(|(limit, _, by)| (limit, group.holder(limit).unwrap_or(by)))
+    let values = policy.limits.values().into_iter();
+    values
+        .map(|(limit, _)| (limit, group.holder(limit).unwrap_or_else(|| by(limit))))
         .collect()
 }
 
 /// Full where the kernel itself bounds memory and processes of the whole tree.
 fn status(policy: &Policy, group: &Joining, counted: ByUser) -> Status {
     let limits = &policy.limits;
-    if !limits.any() {
+    if limits.values().is_empty() {
         return Status::Absent {
             reason: "the policy sets no limit".into(),
         };

@@ -85,15 +85,20 @@ impl Group {
             let holds = memory.into_iter().chain(processes).collect();
             group.add(place, &name, holds, &mut missing);
         } else {
+            let mut none = Vec::new();
             for (controller, held) in [("memory", memory), ("pids", processes)] {
                 let Some(held) = held else { continue };
                 match places.old(controller) {
                     Some(place) => group.add(place, &name, vec![held], &mut missing),
-                    None => missing.push(format!(
-                        "no control group with `{controller}` can be made by this user \
-                         (`systemd-run --user --scope` starts a command where one can)"
-                    )),
+                    None => none.push(controller),
                 }
+            }
+            if !none.is_empty() {
+                missing.push(format!(
+                    "this user can make no control group with {} \
+                     (`systemd-run --user --scope` starts a command where that is possible)",
+                    none.join(" and ")
+                ));
             }
         }
         let counts = group.parts.iter().any(|part| part.version == Version::Two);

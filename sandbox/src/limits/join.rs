@@ -12,7 +12,6 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::Limit;
 use super::group::{Joining, number_of};
 use super::places::Version;
 use crate::layers::LayerError;
@@ -121,9 +120,4 @@ fn text(file: &OwnedFd) -> io::Result<String> {
     let mut buffer = [0; 1024];
     let read = rustix::io::pread(file, &mut buffer, 0)?;
     Ok(String::from_utf8_lossy(&buffer[..read]).into_owned())
-}
-
-/// The limits that the group itself does not end a tree for.
-pub(super) fn needs_watch(limit: Limit, joining: &Joining) -> bool {
-    joining.holder(limit).is_none()
 }

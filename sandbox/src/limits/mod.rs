@@ -5,7 +5,8 @@
 //! - `group`: one control group, made and removed by the launcher
 //! - `leftover`: groups of launchers that are dead
 //! - `join`: how the stage gets into the group
-//! - `watch`: measures what no group counts; `tree` and `disk` are its eyes
+//! - `watch`: measures what no group counts; `tree` looks at processes, `space`
+//!   at directories by way of `disk`
 //!
 //! Limits of single processes are set in `layers/limits`. To add a limit: a
 //! field of [`Limits`](crate::Limits), a variant of [`Limit`], and whatever
@@ -17,6 +18,7 @@ mod hit;
 mod join;
 mod leftover;
 mod places;
+mod space;
 mod tree;
 mod watch;
 

@@ -119,7 +119,24 @@ fn process(pid: i32) -> Option<Process> {
     })
 }
 
+/// A number of kibibytes behind a key, in bytes.
+fn kib(text: &str, key: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    let number = number.and_then(|number| number.parse::<u64>().ok());
+    number.unwrap_or(0) << 10
+}
+
 impl Tree {
+    /// Memory of the tree that was moved to swap.
+    pub(super) fn swapped(&self) -> u64 {
+        let each = self.processes.iter().map(|process| {
+            let text = fs::read_to_string(format!("/proc/{}/status", process.pid));
+            kib(&text.unwrap_or_default(), "VmSwap:")
+        });
+        each.sum()
+    }
+
     /// Memory that is the tree's own: private pages, and shared ones that no
     /// file on disk backs, each counted once.
     pub(super) fn memory(&self) -> (u64, u64) {
@@ -130,16 +147,8 @@ impl Tree {
             let Ok(text) = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid)) else {
                 continue;
             };
-            let kib = |key: &str| {
-                let line = text.lines().find_map(|line| line.strip_prefix(key));
-                let number = line.and_then(|line| line.split_whitespace().next());
-                number
-                    .and_then(|number| number.parse::<u64>().ok())
-                    .unwrap_or(0)
-                    << 10
-            };
-            private += kib("Pss_Anon:") + kib("SwapPss:");
-            shared += kib("Pss_Shmem:");
+            private += kib(&text, "Pss_Anon:") + kib(&text, "SwapPss:");
+            shared += kib(&text, "Pss_Shmem:");
         }
         (private, shared)
     }

@@ -10,26 +10,22 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, fstat, memfd_create, statvfs};
 
-use super::disk::{Progress, Roots, Used, Walk};
 use super::group::{Joining, STAGE};
-use super::join::{Joined, needs_watch};
+use super::join::Joined;
+use super::space::Space;
 use super::tree::{self, Tree};
 use super::{Limit, LimitHit, Mechanism};
-use crate::policy::{Access, Counted, Disk, Layer, Limits, Mount, Policy, PolicyError};
+use crate::policy::{Access, Layer, Limits, Mount, Policy, PolicyError};
 
 /// Between two looks while everything is far from its limit.
-const CALM: Duration = Duration::from_millis(100);
+pub(super) const CALM: Duration = Duration::from_millis(100);
 /// Between two looks where memory is measured, which is used up faster than
 /// anything else.
 const ALERT: Duration = Duration::from_millis(50);
 /// Between two looks when something is past half of its limit.
 const NEAR: Duration = Duration::from_millis(20);
-/// How long one look may keep the caller from its other duties.
-const SLICE: Duration = Duration::from_millis(5);
-/// A walk is repeated at the latest after this, and never before its own
-/// duration has passed several times.
-const WALK_AFTER: Duration = Duration::from_secs(2);
-const REST: u32 = 10;
+/// A pause is at least so many times as long as the look before it.
+pub(super) const REST: u32 = 10;
 
 /// The monotonic time.
 #[expect(
@@ -79,20 +75,8 @@ struct Memory {
     private: Vec<std::path::PathBuf>,
     /// The device of files in memory that have no name.
     nameless: Option<u64>,
-}
-
-/// Room on disk that is measured.
-struct Space {
-    limits: Disk,
-    roots: Roots,
-    /// What does not count.
-    base: Option<Used>,
-    last: Used,
-    /// Room that was left when the last walk began.
-    free: Used,
-    walk: Option<(Walk, Duration)>,
-    due: Instant,
-    latest: Instant,
+    /// Whether the machine has swap, in which memory could hide.
+    swaps: bool,
 }
 
 impl Watch {
@@ -109,7 +93,8 @@ impl Watch {
             true => &none,
             false => &policy.limits,
         };
-        let free = |limit: Limit, value: Option<u64>| value.filter(|_| needs_watch(limit, joining));
+        let free =
+            |limit: Limit, value: Option<u64>| value.filter(|_| joining.holder(limit).is_none());
         let disk = match &limits.disk {
             Some(disk) if disk.bytes.is_some() || disk.files.is_some() => {
                 Some(Space::open(disk.clone())?)
@@ -121,7 +106,7 @@ impl Watch {
             memory: free(Limit::Memory, limits.memory_bytes).map(|limit| Memory::of(limit, policy)),
             held_memory: limits
                 .memory_bytes
-                .filter(|_| !needs_watch(Limit::Memory, joining)),
+                .filter(|_| joining.holder(Limit::Memory).is_some()),
             processes: free(Limit::Processes, limits.processes),
             cpu_ms: limits
                 .cpu_seconds
@@ -252,7 +237,7 @@ impl Watch {
     }
 }
 
-fn crossed(limit: Limit, value: u64) -> Look {
+pub(super) fn crossed(limit: Limit, value: u64) -> Look {
     Look::Crossed(LimitHit {
         limit,
         value,
@@ -283,6 +268,9 @@ impl Memory {
                 .and_then(|file| fstat(&file))
                 .map(|data| data.st_dev)
                 .ok(),
+            // The first line is a heading.
+            swaps: std::fs::read_to_string("/proc/swaps")
+                .is_ok_and(|text| text.lines().count() > 1),
         }
     }
 
@@ -294,99 +282,14 @@ impl Memory {
                 files += (data.f_blocks - data.f_bfree) * data.f_frsize;
             }
         }
-        if tree.resident + files <= self.limit {
-            return tree.resident + files;
+        let swapped = if self.swaps { tree.swapped() } else { 0 };
+        let roughly = tree.resident + swapped + files;
+        if roughly <= self.limit {
+            return roughly;
         }
         let (private, shared) = tree.memory();
         // Files in memory that are mapped show in both.
         private + shared.max(files)
-    }
-}
-
-impl Space {
-    fn open(limits: Disk) -> Result<Self, PolicyError> {
-        let roots = Roots::open(&limits.directories)?;
-        let base = match limits.counted {
-            Counted::All => Some(Used::default()),
-            Counted::Added => None,
-        };
-        let start = now();
-        Ok(Self {
-            limits,
-            roots,
-            base,
-            last: Used::default(),
-            free: Used::default(),
-            walk: None,
-            due: start,
-            latest: start,
-        })
-    }
-
-    fn look(&mut self) -> Look {
-        let start = now();
-        if self.walk.is_none() {
-            if !self.is_due(start) {
-                return Look::Again(CALM);
-            }
-            self.free = self.roots.free();
-            self.walk = Some((Walk::default(), Duration::ZERO));
-        }
-        let Some((walk, took)) = &mut self.walk else {
-            return Look::Again(CALM);
-        };
-        let progress = walk.step(&self.roots, start + SLICE);
-        *took += start.elapsed();
-        let took = *took;
-        match progress {
-            // As long as the slice was, so that half a processor stays free.
-            Progress::More => Look::Again(SLICE),
-            Progress::TooDeep => {
-                self.walk = None;
-                self.verdict(Used {
-                    bytes: u64::MAX,
-                    files: u64::MAX,
-                })
-            }
-            Progress::Done(mut used) => {
-                self.walk = None;
-                let end = now();
-                self.due = end + took * REST;
-                self.latest = end + WALK_AFTER.max(took * REST * 5);
-                if let Ok(tree) = tree::look() {
-                    used.bytes += tree.nameless(None, &self.roots.devices).disk;
-                }
-                self.last = used.less(*self.base.get_or_insert(used));
-                self.verdict(self.last)
-            }
-        }
-    }
-
-    /// Whether a walk could find enough to matter.
-    fn is_due(&self, now: Instant) -> bool {
-        if now < self.due {
-            return false;
-        }
-        let gone = self.free.less(self.roots.free());
-        let half = |limit: Option<u64>, last: u64, gone: u64| {
-            limit.is_some_and(|limit| gone > 0 && gone >= limit.saturating_sub(last) / 2)
-        };
-        now >= self.latest
-            || half(self.limits.bytes, self.last.bytes, gone.bytes)
-            || half(self.limits.files, self.last.files, gone.files)
-    }
-
-    fn is_near(&self) -> bool {
-        let near = |limit: Option<u64>, last: u64| limit.is_some_and(|limit| last > limit / 2);
-        near(self.limits.bytes, self.last.bytes) || near(self.limits.files, self.last.files)
-    }
-
-    fn verdict(&self, used: Used) -> Look {
-        match (self.limits.bytes, self.limits.files) {
-            (Some(limit), _) if used.bytes > limit => crossed(Limit::Disk, limit),
-            (_, Some(limit)) if used.files > limit => crossed(Limit::DiskFiles, limit),
-            _ => Look::Again(CALM),
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{HostPath, PolicyError};
+use crate::limits::Limit;
 
 /// What a command and everything it starts may use up.
 ///
@@ -59,8 +60,8 @@ pub enum Counted {
 const LEAST_MEMORY: u64 = 16 << 20;
 
 impl Limits {
-    /// Each limit with its name.
-    pub(crate) fn named(&self) -> [(&'static str, Option<u64>); 7] {
+    /// Each limit with the name of its field.
+    fn named(&self) -> [(&'static str, Option<u64>); 7] {
         let disk = self.disk.as_ref();
         [
             ("memory_bytes", self.memory_bytes),
@@ -73,9 +74,22 @@ impl Limits {
         ]
     }
 
-    /// Whether anything is limited.
-    pub(crate) fn any(&self) -> bool {
-        self.named().iter().any(|(_, value)| value.is_some())
+    /// The limits that are set, with their values.
+    #[must_use]
+    pub fn values(&self) -> Vec<(Limit, u64)> {
+        let disk = self.disk.as_ref();
+        [
+            (Limit::Memory, self.memory_bytes),
+            (Limit::Processes, self.processes),
+            (Limit::Cpu, self.cpu_seconds),
+            (Limit::OpenFiles, self.open_files),
+            (Limit::FileSize, self.file_bytes),
+            (Limit::Disk, disk.and_then(|disk| disk.bytes)),
+            (Limit::DiskFiles, disk.and_then(|disk| disk.files)),
+        ]
+        .into_iter()
+        .filter_map(|(limit, value)| Some((limit, value?)))
+        .collect()
     }
 
     pub(super) fn check(&self) -> Result<(), PolicyError> {

@@ -145,7 +145,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
 /// Joins the group and opens what is to be measured, as long as the host's
 /// names lead there.
 fn watch(policy: &Policy, group: &Joining) -> Result<Watch, Stop> {
-    if policy.limits.any() && !policy.waives(Layer::Limits) {
+    if !policy.limits.values().is_empty() && !policy.waives(Layer::Limits) {
         crate::layers::limits::give_way();
     }
     let joined = limits::join(group)?;
