@@ -1,8 +1,8 @@
 //! Owns one control group: the launcher makes it, reads it at the end, removes it.
 //!
 //! Its name tells whose it is, so that a later start can take away what a
-//! killed launcher left. Nobody is put into it here: the stage joins by
-//! itself, before it starts anything ([`super::join`]). A machine that gives
+//! killed launcher left. Nobody is put into it here: the stage does
+//! that, before it starts anything ([`super::join`]). A machine that gives
 //! no group is no error; the reason goes into the report.
 
 use std::fs;
@@ -21,8 +21,8 @@ use crate::policy::{HostPath, Limits};
 /// What the names of all groups begin with.
 pub(super) const PREFIX: &str = "cofferdam-";
 
-/// The helper and the init are in the group too and are nobody's processes.
-pub(crate) const STAGE: u64 = 2;
+/// The init is in the group too and is none of the command's processes.
+const INIT: u64 = 1;
 
 /// A group, in one hierarchy or in several.
 #[derive(Debug)]
@@ -197,7 +197,7 @@ impl Part {
                     if_there(set("memory.swap.max", 0))?;
                     set("memory.oom.group", 1)?;
                 }
-                (Limit::Processes, _) => set("pids.max", value.saturating_add(STAGE))?,
+                (Limit::Processes, _) => set("pids.max", value.saturating_add(INIT))?,
                 (
                     Limit::Cpu
                     | Limit::OpenFiles

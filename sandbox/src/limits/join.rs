@@ -1,10 +1,10 @@
 //! Owns how the stage gets into its group.
 //!
-//! In an old hierarchy the helper moves itself, and all that it starts is
-//! born inside. In the unified one its first child is born inside while the
-//! helper stays out, so that it can tell of a group whose processes the kernel
-//! ended all at once. Done before anything else: later, neither the path nor
-//! the right to it is there.
+//! The helper stays out, so that it can tell of a group whose processes the
+//! kernel ended all at once; its first child is in. In the unified hierarchy
+//! that child is born inside, in an old one it moves itself before it does
+//! anything else. The group is opened before all that: later, neither the path
+//! nor the right to it is there.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,13 +22,15 @@ use crate::sys::process::{Fork, fork, fork_into};
 pub(crate) struct Joined {
     /// The group that the next child is to be born in.
     into: Option<OwnedFd>,
+    /// Where the next child moves itself.
+    tasks: Vec<OwnedFd>,
     /// Where an old hierarchy counts processes ended for want of memory.
     oom: Option<OwnedFd>,
     /// Where processor time is counted.
     cpu: Option<(Version, OwnedFd)>,
 }
 
-/// Joins all parts of the group.
+/// Opens all parts of the group.
 pub(crate) fn join(joining: &Joining) -> Result<Joined, LayerError> {
     let mut joined = Joined::default();
     for (version, directory) in &joining.parts {
@@ -42,7 +44,7 @@ pub(crate) fn join(joining: &Joining) -> Result<Joined, LayerError> {
                 // Not `cgroup.procs`: a thread that moves itself needs no
                 // grace period of the whole machine.
                 let tasks = open("tasks", OFlags::WRONLY).map_err(LayerError::step(what()))?;
-                rustix::io::write(&tasks, b"0").map_err(LayerError::step(what()))?;
+                joined.tasks.push(tasks);
                 // Each is there in the hierarchy of its controller only.
                 joined.oom = joined
                     .oom
@@ -66,31 +68,21 @@ pub(crate) fn join(joining: &Joining) -> Result<Joined, LayerError> {
 }
 
 impl Joined {
-    /// Forks; the first child that is made this way is born in the group.
+    /// Forks; the first child that is made this way is in the group.
+    ///
+    /// An error can be the child's, which then must not go on.
     pub(crate) fn fork(&mut self) -> io::Result<Fork> {
-        let Some(group) = self.into.take() else {
-            return fork();
+        let tasks = std::mem::take(&mut self.tasks);
+        let forked = match self.into.take() {
+            Some(group) => born_in(&group)?,
+            None => fork()?,
         };
-        match fork_into(&group) {
-            // Before Linux 5.7, and where a filter forbids the call, this
-            // process moves itself instead, which takes longer.
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(libc::ENOSYS | libc::E2BIG | libc::EPERM)
-                ) =>
-            {
-                let procs = openat(
-                    &group,
-                    "cgroup.procs",
-                    OFlags::WRONLY | OFlags::CLOEXEC,
-                    Mode::empty(),
-                )?;
-                rustix::io::write(&procs, b"0")?;
-                fork()
+        if matches!(forked, Fork::Child) {
+            for tasks in &tasks {
+                rustix::io::write(tasks, b"0")?;
             }
-            other => other,
         }
+        Ok(forked)
     }
 
     /// How many processes an old hierarchy ended for want of memory.
@@ -112,6 +104,30 @@ impl Joined {
             Version::One => text.trim().parse::<u64>().ok()? / 1_000_000,
             Version::Two => number_of(&text, "usage_usec") / 1000,
         })
+    }
+}
+
+/// Forks into a group of the unified hierarchy.
+fn born_in(group: &OwnedFd) -> io::Result<Fork> {
+    match fork_into(group) {
+        // Before Linux 5.7, and where a filter forbids the call, this
+        // process moves itself instead, which takes longer.
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENOSYS | libc::E2BIG | libc::EPERM)
+            ) =>
+        {
+            let procs = openat(
+                group,
+                "cgroup.procs",
+                OFlags::WRONLY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
+            rustix::io::write(&procs, b"0")?;
+            fork()
+        }
+        other => other,
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, fstat, memfd_create, statvfs};
 
-use super::group::{Joining, STAGE};
+use super::group::Joining;
 use super::join::Joined;
 use super::space::Space;
 use super::tree::{self, Tree};
@@ -296,5 +296,6 @@ impl Memory {
 /// The number of processes that a user namespace of the cage's own may hold:
 /// the stage is counted there as well.
 pub(crate) fn with_stage(processes: u64) -> u64 {
-    processes.saturating_add(STAGE)
+    const HELPER_AND_INIT: u64 = 2;
+    processes.saturating_add(HELPER_AND_INIT)
 }
