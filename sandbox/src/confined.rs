@@ -18,6 +18,8 @@ use rustix::process::{Signal, pidfd_send_signal};
 use crate::denial::Denial;
 use crate::enforcement::{Enforcement, Proof};
 use crate::identity::Identity;
+use crate::limits::{Group, Limit, LimitHit, Mechanism};
+use crate::policy::Limits;
 use crate::protocol::{KILL, Reader, Report, TERMINATE};
 
 /// Why the end of a command could not be established.
@@ -46,6 +48,11 @@ pub struct Ended {
     /// What was refused and recorded; see [`SOURCES`](crate::SOURCES). Of a
     /// command that was killed the last moments may be missing.
     pub denials: Vec<Denial>,
+    /// The limit that cut the tree short, if one did.
+    pub limit: Option<LimitHit>,
+    /// Every limit that was reached as far as the kernel or the watchdog
+    /// counts it, also those that only made calls fail.
+    pub hits: Vec<LimitHit>,
 }
 
 /// A confined command, from its start to the proven end of all it started.
@@ -59,6 +66,9 @@ pub struct Confined {
     reader: Reader,
     enforcement: Enforcement,
     ends: Ends,
+    limits: Limits,
+    /// Goes last: it can be removed only when nothing is in it.
+    group: Option<Group>,
 }
 
 /// What the launcher can take of a running command.
@@ -128,7 +138,16 @@ impl Confined {
             reader,
             enforcement,
             ends,
+            limits: Limits::default(),
+            group: None,
         }
+    }
+
+    /// Adds what bounds the command, and the group that holds it.
+    pub(crate) fn bound(mut self, limits: Limits, group: Option<Group>) -> Self {
+        self.limits = limits;
+        self.group = group;
+        self
     }
 
     /// What each layer achieved for this command.
@@ -200,6 +219,7 @@ impl Confined {
     fn finish(&mut self, tell: &mut dyn FnMut(&Denial)) -> Result<Ended, WaitError> {
         let (mut status, mut emptied) = (None, None);
         let mut denials = BTreeMap::new();
+        let (mut limit, mut hits) = (None, Vec::new());
         while let Ok(Some(report)) = self.reader.next(self.line.socket.as_fd()) {
             match report {
                 Report::Denied(batch) => {
@@ -210,6 +230,8 @@ impl Confined {
                 }
                 Report::Exited { status: raw } => status = Some(ExitStatus::from_raw(raw)),
                 Report::Emptied { cpu_ms, proof } => emptied = Some((cpu_ms, proof)),
+                Report::Crossed(hit) => limit = Some(hit),
+                Report::Noticed(hit) => hits.push(hit),
                 Report::Ready(_) | Report::Started { .. } | Report::Failed(_) => {}
             }
         }
@@ -224,12 +246,24 @@ impl Confined {
             Some(status) => (status.code(), status.signal()),
             None => (None, Some(Signal::KILL.as_raw())),
         };
+        // The group is read when nothing in it counts any more, and goes.
+        hits.extend(self.group.take().iter().flat_map(Group::hits));
+        let limit = limit
+            .or_else(|| out_of_memory(&hits))
+            .or_else(|| by_signal(&self.limits, signal));
+        if let Some(limit) = &limit
+            && !hits.iter().any(|hit| hit.limit == limit.limit)
+        {
+            hits.push(limit.clone());
+        }
         Ok(Ended {
             code,
             signal,
             cpu_ms,
             emptied,
             denials: denials.into_values().collect(),
+            limit,
+            hits,
         })
     }
 
@@ -247,6 +281,27 @@ impl Confined {
             }
         }
     }
+}
+
+/// Whether the kernel ended processes for want of memory. Then the tree's work
+/// is cut short, also where what was left of it ended by itself.
+fn out_of_memory(hits: &[LimitHit]) -> Option<LimitHit> {
+    hits.iter().find(|hit| hit.limit == Limit::Memory).cloned()
+}
+
+/// The limit that the kernel ended the command itself for, by its signal.
+fn by_signal(limits: &Limits, signal: Option<i32>) -> Option<LimitHit> {
+    let (limit, value) = match Signal::from_named_raw(signal?)? {
+        Signal::XCPU => (Limit::Cpu, limits.cpu_seconds?),
+        Signal::XFSZ => (Limit::FileSize, limits.file_bytes?),
+        _ => return None,
+    };
+    Some(LimitHit {
+        limit,
+        value,
+        by: Mechanism::Rlimit,
+        count: 1,
+    })
 }
 
 impl Drop for Confined {

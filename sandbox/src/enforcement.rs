@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::guarantees::{Feature, Guarantee};
+use crate::limits::{Limit, Mechanism};
 use crate::policy::Layer;
 
 /// What was enforced for one command.
@@ -26,6 +27,9 @@ pub struct Enforcement {
     pub uid_map: UidMap,
     /// What proves that every process has ended.
     pub proof: Proof,
+    /// By what each limit of the policy is held.
+    #[serde(default)]
+    pub limits: BTreeMap<Limit, Mechanism>,
     /// Known holes that no layer of this run covers.
     pub holes: Vec<String>,
     /// What of the view is another than the policy's first choice, and why.

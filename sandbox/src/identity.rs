@@ -116,7 +116,7 @@ impl Identity {
 
 /// Field 22 of `/proc/PID/stat`, counted after the name, which may hold
 /// blanks and parentheses.
-fn start_time(pid: i32) -> io::Result<u64> {
+pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     after_name

@@ -12,6 +12,8 @@
 //!   that is killed.
 //! * It has no capability and gets none, has the three standard descriptors,
 //!   the environment given and nothing else, and sees no process but its own.
+//! * It uses no more than its [`Limits`] say, and what is cut short for that
+//!   is told by which ([`Ended::limit`]).
 //! * It reaches no socket of the host but those whose path the view shows.
 //! * These hold for the superuser too, whose switches in `/proc/sys` stay
 //!   read-only.
@@ -39,7 +41,18 @@
 //!
 //! * Before Landlock 9, a unix socket can be connected to if the view shows
 //!   its path: hide such directories with a read-only [`Mount::Tmpfs`].
-//! * [`Limits`] bind single processes, not the tree.
+//! * The kernel binds memory and processes of a whole tree only where this
+//!   user may make control groups (as root nearly everywhere; an ordinary user
+//!   within a delegated part of the unified hierarchy), and processes also in a
+//!   user namespace of an ordinary user's. Elsewhere the first process inside
+//!   measures the tree many times a second and ends it: what is used between
+//!   two looks, and memory that is reached neither by a mapping nor by a
+//!   descriptor, is not held. [`Enforcement::limits`] says which it is.
+//! * Room on disk and processor time are always measured so. A file that was
+//!   removed while it is mapped, and directories that the first process cannot
+//!   read (in place, without namespaces), are not counted.
+//! * The interface of the unified hierarchy for memory and processes is written
+//!   from its documentation and was not run on a machine that offers it.
 //! * Without a network there is no TCP inside either, not even to oneself.
 //! * The right to execute is about `execve`: what can be read can be
 //!   interpreted, or mapped by a loader that may be executed.
@@ -111,6 +124,7 @@ pub mod guarantees;
 mod identity;
 mod input;
 mod layers;
+mod limits;
 mod policy;
 mod probe;
 mod protocol;
@@ -128,9 +142,10 @@ pub use enforcement::{Enforcement, Proof, Status, Tried, UidMap};
 pub use guarantees::{Feature, Guarantee};
 pub use identity::Identity;
 pub use input::Input;
+pub use limits::{Limit, LimitHit, Mechanism, Reach, sweep_groups};
 pub use policy::{
-    Access, Command, FileRule, HostPath, Layer, Limits, Mount, Network, Otherwise, Policy,
-    PolicyError, PolicyRow, Rights, UnknownLayer, View, ViewMode,
+    Access, Command, Counted, Disk, FileRule, HostPath, Layer, Limits, Mount, Network, Otherwise,
+    Policy, PolicyError, PolicyRow, Rights, UnknownLayer, View, ViewMode,
 };
 pub use probe::probe;
 pub use spawn::{Helper, HelperError, SpawnError, spawn};

@@ -18,8 +18,8 @@ const HIDDEN: &str = "/etc";
 
 /// Tries every layer for real and reports what each achieves.
 ///
-/// The view is read-only with one directory hidden, there is no network and
-/// no limit; so `limits` is reported as absent.
+/// The view is read-only with one directory hidden, there is no network, and
+/// memory and processes are limited.
 ///
 /// # Errors
 /// Fails if the helper cannot run, or if a canary escapes. A layer that the
@@ -44,8 +44,12 @@ pub fn probe(helper: &Helper) -> Result<Enforcement, SpawnError> {
             rights: Rights::ReadExecute,
         }],
         network: Network::None,
-        limits: Limits::default(),
         out_of_reach: vec![Path::new(HIDDEN).into()],
+        limits: Limits {
+            memory_bytes: Some(1 << 30),
+            processes: Some(4096),
+            ..Limits::default()
+        },
         waived: [].into(),
         required: [].into(),
         promised: [].into(),

@@ -20,6 +20,7 @@ use crate::bait::Bait;
 use crate::denial::Denial;
 use crate::enforcement::{Enforcement, Proof};
 use crate::guarantees::Guarantee;
+use crate::limits::{Joining, LimitHit};
 use crate::policy::{Layer, Policy, PolicyError};
 
 /// Asks for `SIGTERM` to everything inside.
@@ -42,6 +43,7 @@ pub(crate) struct Request {
     pub(crate) purpose: Purpose,
     pub(crate) policy: Policy,
     pub(crate) bait: Bait,
+    pub(crate) group: Joining,
 }
 
 /// Whether a command is to run.
@@ -64,6 +66,10 @@ pub(crate) enum Report {
     Failed(Failure),
     /// These were refused; those with a known number once more.
     Denied(Vec<Denial>),
+    /// A limit was reached and the tree is ended for it.
+    Crossed(LimitHit),
+    /// A limit was reached, and the tree went on.
+    Noticed(LimitHit),
     /// The command ended with this wait status.
     Exited { status: i32 },
     /// Nothing is left.

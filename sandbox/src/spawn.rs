@@ -18,7 +18,8 @@ use crate::confined::{Confined, Ends, Line};
 use crate::enforcement::Enforcement;
 use crate::guarantees::{Guarantee, needs};
 use crate::input::{self, Input};
-use crate::policy::{Layer, Policy, PolicyError};
+use crate::limits::{Group, Joining};
+use crate::policy::{Layer, Limits, Policy, PolicyError};
 use crate::protocol::{self, Failure, Handed, ProtocolError, Purpose, Reader, Report, Request};
 use crate::stage::STAGE_ARGUMENT;
 
@@ -132,17 +133,22 @@ pub fn spawn(policy: &Policy, input: Input, helper: &Helper) -> Result<Confined,
         Report::Failed(failure) => return Err(starting.refused(failure, policy)),
         Report::Started { .. }
         | Report::Denied(_)
+        | Report::Crossed(_)
+        | Report::Noticed(_)
         | Report::Exited { .. }
         | Report::Emptied { .. } => {
             return Err(starting.out_of_turn());
         }
     };
     match starting.next()? {
-        Report::Started { handed } => Ok(starting.started(enforcement, &handed)),
+        Report::Started { handed } => Ok(starting.started(enforcement, policy, &handed)),
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
-        Report::Ready(_) | Report::Denied(_) | Report::Exited { .. } | Report::Emptied { .. } => {
-            Err(starting.out_of_turn())
-        }
+        Report::Ready(_)
+        | Report::Denied(_)
+        | Report::Crossed(_)
+        | Report::Noticed(_)
+        | Report::Exited { .. }
+        | Report::Emptied { .. } => Err(starting.out_of_turn()),
     }
 }
 
@@ -155,6 +161,8 @@ pub(crate) fn rehearse(policy: &Policy, helper: &Helper) -> Result<Enforcement, 
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
         Report::Started { .. }
         | Report::Denied(_)
+        | Report::Crossed(_)
+        | Report::Noticed(_)
         | Report::Exited { .. }
         | Report::Emptied { .. } => Err(starting.out_of_turn()),
     }
@@ -167,6 +175,7 @@ struct Starting {
     helper: Option<Child>,
     reader: Reader,
     laid: Laid,
+    group: Option<Group>,
 }
 
 impl Starting {
@@ -197,6 +206,7 @@ impl Starting {
             helper: Some(child),
             reader: Reader::new(),
             laid,
+            group: None,
         })
     }
 
@@ -207,10 +217,17 @@ impl Starting {
     }
 
     fn send(&mut self, policy: &Policy, input: Input, purpose: Purpose) -> Result<(), SpawnError> {
+        // Made while the helper starts, on the other processor.
+        let (group, joining) = match policy.waives(Layer::Limits) {
+            true => (None, Joining::default()),
+            false => Group::make(&policy.limits),
+        };
+        self.group = group;
         let request = Request {
             purpose,
             policy: policy.clone(),
             bait: self.laid.bait.clone(),
+            group: joining,
         };
         let sent = match input {
             Input::Null => protocol::send(self.socket().as_fd(), &request, &[]),
@@ -290,7 +307,7 @@ impl Starting {
         }
     }
 
-    fn started(mut self, enforcement: Enforcement, handed: &[Handed]) -> Confined {
+    fn started(mut self, enforcement: Enforcement, policy: &Policy, handed: &[Handed]) -> Confined {
         let socket = self
             .socket
             .take()
@@ -299,6 +316,10 @@ impl Starting {
             .helper
             .take()
             .expect("because the start is over only now");
+        let limits = match policy.waives(Layer::Limits) {
+            true => Limits::default(),
+            false => policy.limits.clone(),
+        };
         let mut reader = std::mem::replace(&mut self.reader, Reader::new());
         let (mut init, mut gateway) = (None, None);
         for (what, descriptor) in handed.iter().zip(reader.descriptors.drain(..)) {
@@ -320,6 +341,7 @@ impl Starting {
             reader,
             enforcement,
         )
+        .bound(limits, self.group.take())
     }
 }
 
@@ -356,6 +378,8 @@ fn hint(layer: Layer) -> &'static str {
         Layer::Network => {
             "allow network namespaces for this user, ask for no network, or do not require the layer"
         }
-        Layer::Limits => "limits bind each process only in this version; do not require the layer",
+        Layer::Limits => {
+            "start the launcher where it may make control groups (`systemd-run --user --scope`), or do not require the layer"
+        }
     }
 }

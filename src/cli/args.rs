@@ -127,15 +127,18 @@ pub(super) struct RunArgs {
     /// Give the run this much money
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     pub(super) usd: Option<String>,
-    /// Limit the memory of each process
+    /// Limit memory [default: half of the machine's]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(super) memory: Option<String>,
-    /// Limit the number of processes
+    /// Limit processes and threads [default: 4096]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub(super) procs: Option<String>,
-    /// Limit the size of written files
+    /// Limit the copy and private directories [default: half of the free disk]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(super) disk: Option<String>,
+    /// Limit what is printed [default: 1GiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(super) output: Option<String>,
     /// Narrow what the agent reaches over the network [default: what the role says]
     #[arg(long, value_name = "none|gateway|open")]
     pub(super) network: Option<String>,

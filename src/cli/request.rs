@@ -118,6 +118,7 @@ pub(super) fn options(args: &RunArgs) -> Result<PartialSettings, Failure> {
         (Setting::Memory, &args.memory),
         (Setting::Procs, &args.procs),
         (Setting::Disk, &args.disk),
+        (Setting::Output, &args.output),
         (Setting::Network, &args.network),
         (Setting::Workspace, &args.workspace),
     ];

@@ -127,6 +127,7 @@ pub fn tighter(one: ResourceLimits, other: ResourceLimits) -> ResourceLimits {
         memory_bytes: least(one.memory_bytes, other.memory_bytes),
         processes: least(one.processes, other.processes),
         disk_bytes: least(one.disk_bytes, other.disk_bytes),
+        output_bytes: least(one.output_bytes, other.output_bytes),
     }
 }
 
@@ -190,6 +191,7 @@ fn limits(child: ResourceLimits, parent: ResourceLimits) -> Result<(), Excess> {
         ("limits.memory", child.memory_bytes, parent.memory_bytes),
         ("limits.processes", child.processes, parent.processes),
         ("limits.disk", child.disk_bytes, parent.disk_bytes),
+        ("limits.output", child.output_bytes, parent.output_bytes),
     ];
     for (component, asked, allowed) in named {
         let Some(limit) = allowed else { continue };

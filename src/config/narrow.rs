@@ -124,6 +124,7 @@ fn narrow_limits(contract: &mut Contract, settings: &Settings) -> Result<(), Con
         (Setting::Memory, settings.memory, &mut limits.memory_bytes),
         (Setting::Procs, settings.procs, &mut limits.processes),
         (Setting::Disk, settings.disk, &mut limits.disk_bytes),
+        (Setting::Output, settings.output, &mut limits.output_bytes),
     ];
     for (setting, asked, limit) in asked {
         narrow_number(Gate::Authority, &role, setting, (asked, limit))?;

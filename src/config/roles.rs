@@ -273,6 +273,7 @@ fn limits(mut section: Section<'_>) -> Result<ResourceLimits, ConfigError> {
     };
     let memory_bytes = section.take("memory").map(size).transpose()?;
     let disk_bytes = section.take("disk").map(size).transpose()?;
+    let output_bytes = section.take("output").map(size).transpose()?;
     let processes = match section.take("processes") {
         None => None,
         Some(item) => {
@@ -287,6 +288,7 @@ fn limits(mut section: Section<'_>) -> Result<ResourceLimits, ConfigError> {
         memory_bytes,
         processes,
         disk_bytes,
+        output_bytes,
     })
 }
 

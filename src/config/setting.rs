@@ -103,6 +103,7 @@ settings! {
     Memory        "memory"         Size      Task     Free,
     Procs         "procs"          Count     Task     Free,
     Disk          "disk"           Size      Task     Free,
+    Output        "output"         Size      Task     Free,
     Network       "network"        Text      Task     Never,
     Workspace     "workspace"      Text      Run      Free,
     Carry         "carry"          List      Task     Never,

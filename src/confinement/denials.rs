@@ -4,7 +4,7 @@
 //! where refusals are not recorded. Which operations yield a record at all, and
 //! from which source, is the sandbox's table.
 
-use cofferdam_sandbox::{Denial as Fact, Enforcement, Layer};
+use cofferdam_sandbox::{Denial as Fact, Enforcement, Layer, Limit, LimitHit};
 
 use crate::model::Denial;
 
@@ -20,6 +20,30 @@ pub fn denial(fact: &Fact) -> Denial {
         count: fact.count,
         detail: fact.detail.clone(),
         grant: grant(fact.layer).map(str::to_owned),
+    }
+}
+
+/// A limit that was reached, for the record.
+#[must_use]
+pub fn limit_denial(hit: &LimitHit) -> Denial {
+    Denial {
+        layer: Layer::Limits.to_string(),
+        operation: hit.limit.to_string(),
+        path: None,
+        pid: None,
+        exe: None,
+        count: hit.count,
+        detail: Some(format!("{}, by {}", hit.limit.amount(hit.value), hit.by)),
+        grant: match hit.limit {
+            Limit::Memory => Some("limits.memory"),
+            Limit::Processes => Some("limits.processes"),
+            Limit::Disk => Some("limits.disk"),
+            // No line of a role is about these.
+            Limit::Cpu | Limit::OpenFiles | Limit::FileSize | Limit::DiskFiles | Limit::Output => {
+                None
+            }
+        }
+        .map(str::to_owned),
     }
 }
 

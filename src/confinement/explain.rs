@@ -90,11 +90,14 @@ fn limits(contract: &Contract) -> String {
     let set: Vec<String> = [
         limits
             .memory_bytes
-            .map(|bytes| format!("{bytes} bytes of memory a process")),
+            .map(|bytes| format!("{bytes} bytes of memory")),
         limits.processes.map(|count| format!("{count} processes")),
         limits
             .disk_bytes
-            .map(|bytes| format!("{bytes} bytes a file")),
+            .map(|bytes| format!("{bytes} bytes on disk")),
+        limits
+            .output_bytes
+            .map(|bytes| format!("{bytes} bytes printed")),
     ]
     .into_iter()
     .flatten()

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use cofferdam_sandbox::Enforcement;
 
 use super::guarantees::{Shortfall, Waivers};
+use super::limits::Room;
 use crate::model::{AgentId, Contract, Deadline, EnvEntry, ResourceLimits, RunId, View};
 
 /// What stands at a path of the host, links not followed.
@@ -130,6 +131,8 @@ pub struct Input<'a> {
     pub enforcement: &'a Enforcement,
     /// Limits on the machine's resources.
     pub limits: ResourceLimits,
+    /// What the machine has, and what of it the agent fills.
+    pub room: Room<'a>,
 }
 
 /// Why there is no policy; nothing was started.

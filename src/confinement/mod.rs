@@ -2,7 +2,7 @@
 //!
 //! Owns what an agent may reach, in one reviewable place: the paths in
 //! `readable`, the variables in `environment`, the mounts in `mounts`, and what
-//! was given up by name in `guarantees`. It decides on data and
+//! was given up by name in `guarantees`; the default limits are in `limits`. It decides on data and
 //! touches nothing: what the machine has is handed in, and the policy is
 //! enforced by `cofferdam-sandbox`. Toolchains and their caches have a table
 //! of their own in `toolchains`.
@@ -16,6 +16,7 @@ mod environment;
 mod explain;
 mod guarantees;
 mod input;
+mod limits;
 mod mounts;
 mod policy;
 mod readable;
@@ -24,11 +25,12 @@ mod toolchains;
 #[cfg(test)]
 mod tests;
 
-pub use denials::{denial, unrecorded};
+pub use denials::{denial, limit_denial, unrecorded};
 pub use environment::{INHERITED, is_never_inherited};
 pub use explain::explain_contract;
 pub use guarantees::{Shortfall, Waivers, held, shortfall, shortfalls};
 pub use input::{AgentFacts, CacheMount, Error, Found, Host, Input};
+pub use limits::{OUTPUT_BYTES, Room};
 pub use policy::policy;
 pub use readable::SECRETS;
 pub use toolchains::{

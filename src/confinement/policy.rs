@@ -9,20 +9,16 @@ use std::path::PathBuf;
 
 use cofferdam_sandbox::guarantees::Holder;
 use cofferdam_sandbox::{
-    Command, Feature, FileRule, Guarantee, HostPath, Layer, Limits, Network, Policy, Rights,
-    Status, View,
+    Command, Feature, FileRule, Guarantee, HostPath, Layer, Network, Policy, Rights, Status, View,
 };
 
 use super::environment::environment;
 use super::guarantees::shortfalls;
 use super::input::{Error, Input};
+use super::limits::limits;
 use super::mounts::{Mounted, mounts};
 use super::readable;
 use crate::model::{NetworkAccess, ViewMode};
-
-/// Processes at once where nobody says otherwise. In place they are counted
-/// together with the person's own, so there is no default then.
-const PROCESSES: u64 = 4096;
 
 /// Makes the policy of one agent.
 ///
@@ -60,7 +56,7 @@ pub fn policy(input: &Input<'_>) -> Result<Policy, Error> {
         },
         files,
         network,
-        limits: limits(input),
+        limits: limits(&input.limits, input.view.mode, &input.room),
         out_of_reach: out_of_reach(input),
         promised: promised(input),
         waived: input.waivers.layers().clone(),
@@ -185,22 +181,4 @@ fn files(input: &Input<'_>, readable: Vec<FileRule>, mounted: &Mounted) -> Vec<F
         add(&input.view.writable, rights);
     }
     rules
-}
-
-/// The largest file that an agent may make where nothing else is said: what
-/// it writes is read and hashed when it has ended, holes included.
-const FILE_BYTES: u64 = 16 << 30;
-
-fn limits(input: &Input<'_>) -> Limits {
-    let unset = match input.view.mode {
-        ViewMode::Mounted => Some(PROCESSES),
-        ViewMode::InPlace => None,
-    };
-    Limits {
-        memory_bytes: input.limits.memory_bytes,
-        processes: input.limits.processes.or(unset),
-        file_bytes: input.limits.disk_bytes.or(Some(FILE_BYTES)),
-        open_files: None,
-        cpu_seconds: None,
-    }
 }

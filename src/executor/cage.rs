@@ -16,7 +16,7 @@ use super::caches::{caches, copy_plain_files};
 use super::error::{Error, Stage};
 use super::site::Site;
 use super::tool_settings::copy_settings;
-use crate::confinement::{self, AgentFacts, Found, Host, Input, Waivers};
+use crate::confinement::{self, AgentFacts, Found, Host, Input, Room, Waivers};
 use crate::model::{AgentId, Brief, Contract, Deadline, EnvEntry, ResourceLimits, RunId, ViewMode};
 use crate::workspace::Workspace;
 
@@ -132,8 +132,27 @@ pub(super) fn policy(
         waivers: &machine.waivers,
         enforcement: &machine.enforcement,
         limits: inmate.limits,
+        room: room(&workspace.dir),
     };
     confinement::policy(&input).map_err(|error| Error::at(Stage::Confinement, error))
+}
+
+/// What the machine has for the agent of this directory.
+fn room(directory: &Path) -> Room<'_> {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|line| line.split_whitespace().next());
+    let disk = rustix::fs::statvfs(directory).ok();
+    let disk = disk.as_ref();
+    Room {
+        directory,
+        memory: kib
+            .and_then(|kib| kib.parse::<u64>().ok())
+            .map(|kib| kib << 10),
+        free_bytes: disk.map(|disk| disk.f_bavail * disk.f_frsize),
+        // A file system that makes its inodes as it goes says zero.
+        free_files: disk.map(|disk| disk.f_favail).filter(|files| *files > 0),
+    }
 }
 
 /// The directories that the agent's variables name: a program that is told of

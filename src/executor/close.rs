@@ -49,6 +49,7 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
         enforcement: BTreeMap::new(),
         enforcement_missing: BTreeMap::new(),
         waived: Vec::new(),
+        limits: BTreeMap::new(),
         holes: Vec::new(),
         view_notes: Vec::new(),
         paths: task.paths.clone(),
@@ -67,7 +68,17 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
 }
 
 /// How an agent ended, from how its command did.
+///
+/// A limit that cut it short is the reason, however its command took that.
+/// One that only made calls fail is told beside a failure.
 pub(super) fn outcome(ended: &Ended) -> (Outcome, Option<String>) {
+    let failed = |text: String| {
+        let told = ended.hits.iter().map(|hit| format!("; {hit}"));
+        Some(text + &told.collect::<String>())
+    };
+    if let (None, Some(limit)) = (ended.stopped, &ended.limit) {
+        return (Outcome::Partial, Some(limit.to_string()));
+    }
     match (ended.stopped, ended.exit.code, ended.exit.signal) {
         (Some(StopReason::Deadline), _, _) => {
             (Outcome::TimedOut, Some("the deadline passed".to_owned()))
@@ -76,11 +87,11 @@ pub(super) fn outcome(ended: &Ended) -> (Outcome, Option<String>) {
         (None, Some(0), _) => (Outcome::Succeeded, None),
         (None, Some(code), _) => (
             Outcome::Failed,
-            Some(format!("the command ended with exit code {code}")),
+            failed(format!("the command ended with exit code {code}")),
         ),
         (None, None, Some(signal)) => (
             Outcome::Crashed,
-            Some(format!("signal {signal} ended the command")),
+            failed(format!("signal {signal} ended the command")),
         ),
         (None, None, None) => (
             Outcome::Unknown,

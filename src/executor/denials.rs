@@ -20,10 +20,12 @@ use crate::process::Ended;
 
 /// Everything that the record lists as denied.
 ///
-/// Limits that ended a command, refusals of the network's gateway, of gates and
-/// of tools join here, each from its own source.
+/// Refusals of the network's gateway, of gates and of tools join here, each from
+/// its own source.
 pub(super) fn of(ended: &Ended) -> Vec<Denial> {
-    ended.denials.iter().map(confinement::denial).collect()
+    let refused = ended.denials.iter().map(confinement::denial);
+    let limited = ended.hits.iter().map(confinement::limit_denial);
+    refused.chain(limited).collect()
 }
 
 /// One line of the agent's file. A later line with the same number replaces an

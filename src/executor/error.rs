@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 
-use cofferdam_sandbox::SpawnError;
+use cofferdam_sandbox::{PolicyError, SpawnError};
 
 use crate::model::ExitCode;
 use crate::{cleanup, config, confinement, git, integration, store, workspace};
@@ -260,6 +260,9 @@ impl From<SpawnError> for Fault {
             SpawnError::Unavailable { ref hint, .. } => {
                 let hint = hint.clone();
                 Self::new(ExitCode::Isolation, error).hint(hint)
+            }
+            SpawnError::Policy(PolicyError::ImpossibleLimit { .. }) => {
+                Self::new(ExitCode::Usage, error).hint("raise the limit")
             }
             SpawnError::Policy { .. }
             | SpawnError::Unheld { .. }

@@ -9,6 +9,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cofferdam_sandbox::{Reach, sweep_groups};
+
 use super::error::{Error, Stage};
 use super::place;
 use super::site::Site;
@@ -140,6 +142,13 @@ pub(super) fn recover_dead(
     }
     if let Err(error) = cleanup::empty_trash(&site.state.trash_dir()) {
         tracing::warn!(%error, "the trash could not be emptied");
+    }
+    let reach = match around {
+        Some(_) => Reach::Nearby,
+        None => Reach::Everywhere,
+    };
+    for group in sweep_groups(reach) {
+        tracing::warn!(group = %group.display(), "a control group of a dead launcher could not be removed");
     }
     Ok(done)
 }

@@ -20,7 +20,7 @@ use super::schedule::NotLanded;
 use super::site::blocking;
 use crate::admission::{Admitted, Ask, Live, NotLive};
 use crate::cleanup::{self, CAPTURED, INIT, STARTED, Step};
-use crate::confinement;
+use crate::confinement::{self, OUTPUT_BYTES};
 use crate::model::{
     AgentState, Approve, Base, CleanupReport, EventKind, ExitCode, Gate, HeldFor, Integrate,
     Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode,
@@ -260,6 +260,7 @@ impl Run {
             cancel: seat.cancel.clone(),
             kill: self.control.kill.clone(),
             grace: GRACE,
+            output: seat.task.limits.output_bytes.unwrap_or(OUTPUT_BYTES),
             clock: self.site.clock.clone(),
         };
         let sink = Arc::new(NamedLines {
@@ -289,6 +290,10 @@ impl Run {
                 };
                 agent.enforcement_missing.insert(layer.to_string(), missing);
             }
+            let held = enforcement.limits.iter();
+            agent.limits = held
+                .map(|(limit, by)| (limit.to_string(), by.to_string()))
+                .collect();
             agent.guarantees = guarantees;
             agent.holes.clone_from(&enforcement.holes);
             agent.view_notes.clone_from(&enforcement.view_notes);

@@ -17,6 +17,7 @@ use super::error::{Error, Stage};
 use super::land::LandOrder;
 use super::site::{Site, blocking};
 use crate::cleanup::Step;
+use crate::confinement::OUTPUT_BYTES;
 use crate::model::{Base, Brief, ObjectId, ResourceLimits, WorkspaceChoice};
 use crate::process::{LineSink, OutputLog, StopReason, Stream, Supervision, supervise};
 use crate::workspace::{self, Workspace};
@@ -158,6 +159,7 @@ async fn run(
         cancel: order.cancel.clone(),
         kill: order.kill.clone(),
         grace: GRACE,
+        output: OUTPUT_BYTES,
         clock: order.site.clock.clone(),
     };
     let ended = supervise(
@@ -171,7 +173,8 @@ async fn run(
     .map_err(|error| Error::at(Stage::Integration, error))?;
     Ok(match (ended.stopped, ended.exit.code) {
         (Some(reason), _) => Verdict::Stopped(reason),
-        (None, Some(0)) => Verdict::Accepted,
+        // What a limit cut short has checked nothing.
+        (None, Some(0)) if ended.limit.is_none() => Verdict::Accepted,
         (None, Some(_) | None) => Verdict::Rejected,
     })
 }

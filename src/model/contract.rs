@@ -79,6 +79,8 @@ pub struct ResourceLimits {
     pub processes: Option<u64>,
     /// Disk in the workspace and private directories, in bytes.
     pub disk_bytes: Option<u64>,
+    /// What is printed, in bytes.
+    pub output_bytes: Option<u64>,
 }
 
 /// What changes once an agent's input is untrusted.

@@ -146,6 +146,9 @@ pub struct AgentRecord {
     /// The layers and guarantees that the caller gave up by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waived: Vec<String>,
+    /// By what each limit on the machine's resources is held.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
     /// What no layer of this run covers, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holes: Vec<String>,

@@ -1,17 +1,21 @@
 //! What an agent prints.
 //!
 //! Owns the two ways it goes: whole lines to a sink as they come, and a log
-//! file that keeps the beginning and the end of a flood. Bytes are passed on
-//! as they are; nothing in them is obeyed or parsed.
+//! file that keeps the beginning and the end of a flood; and the bound past
+//! which a flood ends the agent. Bytes are passed on as they are; nothing in
+//! them is obeyed or parsed.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cofferdam_sandbox::{Limit, LimitHit, Mechanism};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
+use tokio::sync::Notify;
 
 /// Which of the two streams a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +93,51 @@ impl OutputLog {
     }
 }
 
-/// Reads one stream to its end.
+/// Counts what an agent prints on both streams.
+#[derive(Debug)]
+pub(super) struct Flood {
+    most: u64,
+    seen: AtomicU64,
+    passed: Notify,
+}
+
+impl Flood {
+    pub(super) fn over(most: u64) -> Self {
+        Self {
+            most,
+            seen: AtomicU64::new(0),
+            passed: Notify::new(),
+        }
+    }
+
+    /// Counts bytes; false once there are too many.
+    fn count(&self, bytes: usize) -> bool {
+        let before = self.seen.fetch_add(bytes as u64, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes as u64) <= self.most;
+        if !fits {
+            self.passed.notify_one();
+        }
+        fits
+    }
+
+    /// Resolves when too much was printed.
+    pub(super) async fn passed(&self) {
+        self.passed.notified().await;
+    }
+
+    /// The fact, if too much was printed.
+    pub(super) fn hit(&self) -> Option<LimitHit> {
+        (self.seen.load(Ordering::Relaxed) > self.most).then_some(LimitHit {
+            limit: Limit::Output,
+            value: self.most,
+            by: Mechanism::Launcher,
+            count: 1,
+        })
+    }
+}
+
+/// Reads one stream to its end. What comes after a flood has passed its limit
+/// is read and thrown away: the agent is being ended.
 ///
 /// The cage ends before the stream must: a process that holds the pipe open
 /// dies with the cage, so the end always comes.
@@ -98,6 +146,7 @@ pub(super) async fn pump(
     stream: Stream,
     sink: Arc<dyn LineSink>,
     log: Arc<Mutex<Option<OutputLog>>>,
+    flood: Arc<Flood>,
 ) {
     let Ok(receiver) = pipe::Receiver::from_owned_fd(fd) else {
         tracing::warn!("an agent's output is not a pipe and is not read");
@@ -111,6 +160,9 @@ pub(super) async fn pump(
             Ok(0) | Err(_) => break,
             Ok(count) => count,
         };
+        if !flood.count(count) {
+            continue;
+        }
         let bytes = &buffer[..count];
         if let Some(log) = log.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
             && let Err(error) = log.take(bytes)

@@ -7,17 +7,17 @@
 //! ```text
 //! running ──▶ ended by itself
 //!    │ deadline, cancel ──▶ TERM to all ──▶ grace ──▶ KILL to all ──▶ ended
-//!    │ hard cancel ───────────────────────────────▶ KILL to all ──▶ ended
+//!    │ hard cancel, flood ────────────────────────▶ KILL to all ──▶ ended
 //! ```
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cofferdam_sandbox::{Confined, Denial, Killer};
+use cofferdam_sandbox::{Confined, Denial, Killer, LimitHit};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::output::{LineSink, OutputLog, Stream, pump};
+use super::output::{Flood, LineSink, OutputLog, Stream, pump};
 use crate::model::{Clock, Deadline, ExitStatus};
 
 /// Why the launcher ended an agent.
@@ -40,6 +40,10 @@ pub struct Ended {
     pub cpu_ms: u64,
     /// What was refused and recorded.
     pub denials: Vec<Denial>,
+    /// The limit that cut it short, if one did.
+    pub limit: Option<LimitHit>,
+    /// Every limit that was reached, as far as that is counted.
+    pub hits: Vec<LimitHit>,
 }
 
 /// What the supervisor watches for.
@@ -53,6 +57,8 @@ pub struct Supervision {
     pub kill: CancellationToken,
     /// Between TERM and KILL.
     pub grace: Duration,
+    /// The most that it may print, in bytes.
+    pub output: u64,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -71,12 +77,16 @@ pub async fn supervise(
     denied: impl FnMut(&Denial) + Send + 'static,
 ) -> anyhow::Result<Ended> {
     let log = Arc::new(Mutex::new(log));
+    let flood = Arc::new(Flood::over(watch.output));
     let pumps: Vec<JoinHandle<()>> = [
         (child.take_stdout(), Stream::Out),
         (child.take_stderr(), Stream::Err),
     ]
     .into_iter()
-    .filter_map(|(fd, stream)| Some(tokio::spawn(pump(fd?, stream, sink.clone(), log.clone()))))
+    .filter_map(|(fd, stream)| {
+        let pump = pump(fd?, stream, sink.clone(), log.clone(), flood.clone());
+        Some(tokio::spawn(pump))
+    })
     .collect();
     let killer = child.killer();
     let mut end = tokio::task::spawn_blocking(move || child.wait_telling(denied));
@@ -86,12 +96,19 @@ pub async fn supervise(
             stop(&killer, watch, &mut end).await;
             (end.await, Some(reason))
         }
+        () = flood.passed() => {
+            killer.kill();
+            (end.await, None)
+        }
     };
     drain(pumps, DRAIN).await;
     if let Some(log) = log.lock().unwrap_or_else(PoisonError::into_inner).take() {
         log.finish();
     }
     let ended = ended??;
+    let flooded = flood.hit();
+    let mut hits = ended.hits;
+    hits.extend(flooded.clone());
     Ok(Ended {
         exit: ExitStatus {
             code: ended.code,
@@ -100,6 +117,8 @@ pub async fn supervise(
         stopped,
         cpu_ms: ended.cpu_ms,
         denials: ended.denials,
+        limit: ended.limit.or(flooded),
+        hits,
     })
 }
 

@@ -23,6 +23,7 @@ mod inside;
 mod interface;
 mod kinds;
 mod landing;
+mod limits;
 mod must_work;
 mod plan;
 mod plan_errors;

@@ -53,6 +53,7 @@ pub(super) fn examine(env: &TestEnv) -> Vec<String> {
             .into_iter()
             .map(|path| format!("temporary file {}", path.display())),
     );
+    left.extend(control_groups());
     // `gc` itself must leave nothing running either.
     left.extend(processes(env));
     left
@@ -122,6 +123,62 @@ fn mounts(root: &Path) -> Vec<String> {
         .filter(|line| line.contains(shown(root)))
         .map(|line| format!("mount {line}"))
         .collect()
+}
+
+/// Control groups of launchers that are dead, of this test or of another that
+/// just now kills one: that one's next command takes it away.
+fn control_groups() -> Vec<String> {
+    const TRIES: u32 = 1000;
+    let first = orphaned_groups();
+    let mut left = first;
+    for _ in 0..TRIES {
+        if left.is_empty() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+        let now = orphaned_groups();
+        left.retain(|group| now.contains(group));
+    }
+    left.iter()
+        .map(|path| format!("control group {}", path.display()))
+        .collect()
+}
+
+/// Groups whose name tells of an owner that is gone, in every hierarchy.
+fn orphaned_groups() -> Vec<PathBuf> {
+    let is_orphan = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let owner = name
+            .strip_prefix("cofferdam-")
+            .and_then(|rest| rest.split('-').next());
+        owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
+    };
+    groups()
+        .into_iter()
+        .filter(|path| is_orphan(path))
+        .collect()
+}
+
+/// Every control group that the program made.
+pub(crate) fn groups() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(directory) = open.pop() {
+        for path in names(&directory) {
+            if !path.is_dir() || path.is_symlink() {
+                continue;
+            }
+            let ours = path
+                .file_name()
+                .is_some_and(|name| name.as_bytes().starts_with(b"cofferdam-"));
+            if ours {
+                found.push(path);
+            } else {
+                open.push(path);
+            }
+        }
+    }
+    found
 }
 
 fn linked_worktrees(root: &Path) -> Vec<String> {

@@ -138,12 +138,22 @@ fn open_source(step: &Step, notes: &mut Vec<String>) -> Result<OwnedFd, LayerErr
                 Access::ReadOnly => ((*bytes).max(64 << 10), "755"),
                 Access::ReadWrite => (*bytes, "1777"),
             };
-            filesystem("tmpfs", &[("size", &bytes.to_string()), ("mode", mode)]).map_err(
-                LayerError::step(format!(
-                    "make a private directory for `{}`",
-                    step.target.display()
-                )),
+            let inodes = inodes(*access, bytes).to_string();
+            let options = [
+                ("size", bytes.to_string()),
+                ("nr_inodes", inodes),
+                ("mode", mode.to_owned()),
+            ];
+            filesystem(
+                "tmpfs",
+                &options
+                    .each_ref()
+                    .map(|(key, value)| (*key, value.as_str())),
             )
+            .map_err(LayerError::step(format!(
+                "make a private directory for `{}`",
+                step.target.display()
+            )))
         }
         What::Devices => devices::make(),
         What::Overlay { layers, otherwise } => open_overlay(step, layers, *otherwise, notes),
@@ -197,6 +207,16 @@ fn open_overlay(
             ));
             Ok(lower)
         }
+    }
+}
+
+/// How many files a private directory may hold: each takes up memory of the
+/// kernel's that its size does not count.
+fn inodes(access: Access, bytes: u64) -> u64 {
+    match access {
+        // Only the stage makes anything there: the targets of mounts.
+        Access::ReadOnly => 1 << 16,
+        Access::ReadWrite => (bytes >> 13).max(1 << 10),
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::Component;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, HostPath, Layer, Limits, Mount, Network, Policy, ViewMode};
+use super::{Access, HostPath, Layer, Mount, Network, Policy, ViewMode};
 
 /// What is wrong with a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -83,6 +83,17 @@ pub enum PolicyError {
         limit: String,
         /// Its value.
         value: u64,
+    },
+    /// A limit on disk that lists no directory.
+    #[error("count what is on disk: `limits.disk` lists no directory")]
+    NothingCounted,
+    /// A directory whose content is to be counted cannot be read.
+    #[error("count what is in `{path}`: {reason}")]
+    BadCounted {
+        /// The path.
+        path: HostPath,
+        /// Why.
+        reason: String,
     },
     /// A layer is both waived and required.
     #[error("require the layer `{layer}`, which is also waived")]
@@ -197,38 +208,6 @@ impl Policy {
     }
 }
 
-impl Limits {
-    /// Each limit with its name.
-    pub(crate) fn named(&self) -> [(&'static str, Option<u64>); 5] {
-        [
-            ("memory_bytes", self.memory_bytes),
-            ("processes", self.processes),
-            ("file_bytes", self.file_bytes),
-            ("open_files", self.open_files),
-            ("cpu_seconds", self.cpu_seconds),
-        ]
-    }
-
-    fn check(&self) -> Result<(), PolicyError> {
-        // Without three descriptors nothing that reads or prints can start. A
-        // file size of zero is a wish that makes sense: nothing is written.
-        for (limit, value) in self.named() {
-            let least = match limit {
-                "open_files" => 4,
-                "file_bytes" => 0,
-                _ => 1,
-            };
-            if let Some(value) = value.filter(|value| *value < least) {
-                return Err(PolicyError::ImpossibleLimit {
-                    limit: limit.into(),
-                    value,
-                });
-            }
-        }
-        Ok(())
-    }
-}
-
 fn check_name(what: &str, name: &OsStr) -> Result<(), PolicyError> {
     if name.as_bytes().contains(&0) {
         return Err(PolicyError::BadName {
@@ -263,7 +242,7 @@ fn check_overlay(lower: &[HostPath], upper: &HostPath, work: &HostPath) -> Resul
     Ok(())
 }
 
-fn check_path(path: &HostPath) -> Result<(), PolicyError> {
+pub(super) fn check_path(path: &HostPath) -> Result<(), PolicyError> {
     let goes_up = path.components().any(|part| part == Component::ParentDir);
     if !path.is_absolute() || goes_up || path.as_os_str().as_bytes().contains(&0) {
         return Err(PolicyError::BadPath { path: path.clone() });

@@ -7,14 +7,16 @@
 
 mod check;
 mod layer;
+mod limits;
 mod path;
 mod shape;
 mod words;
 
 pub use check::PolicyError;
 pub use layer::{Layer, UnknownLayer};
+pub use limits::{Counted, Disk, Limits};
 pub use path::HostPath;
 pub use shape::{
-    Access, Command, FileRule, Limits, Mount, Network, Otherwise, Policy, Rights, View, ViewMode,
+    Access, Command, FileRule, Mount, Network, Otherwise, Policy, Rights, View, ViewMode,
 };
 pub use words::PolicyRow;

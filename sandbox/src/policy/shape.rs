@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-use super::{HostPath, Layer};
+use super::{HostPath, Layer, Limits};
 use crate::guarantees::Guarantee;
 
 /// Everything that decides what a confined command can do.
@@ -23,7 +23,7 @@ pub struct Policy {
     pub files: Vec<FileRule>,
     /// Whether there is a network.
     pub network: Network,
-    /// What one process may use up.
+    /// What it may use up.
     pub limits: Limits,
     /// What must not be reached whatever else is granted: secrets, files of
     /// other commands, the launcher's own. None of it may be covered by a rule
@@ -200,24 +200,4 @@ pub enum Network {
     },
     /// The host's, unfiltered, its abstract sockets kept out where possible.
     Open,
-}
-
-/// What one process may use up.
-///
-/// These are resource limits of single processes, so the layer is at best
-/// partial: a tree of processes can use a multiple. A limit above the
-/// launcher's own hard limit is lowered to it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Address space of one process.
-    pub memory_bytes: Option<u64>,
-    /// Processes of this user (of this cage, in a user namespace of its own).
-    pub processes: Option<u64>,
-    /// Size of one file written.
-    pub file_bytes: Option<u64>,
-    /// Open descriptors of one process.
-    pub open_files: Option<u64>,
-    /// Processor time of one process.
-    pub cpu_seconds: Option<u64>,
 }

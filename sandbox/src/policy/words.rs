@@ -71,6 +71,13 @@ impl Policy {
         let names = self.command.env.iter();
         let names: Vec<_> = names.map(|(name, _)| name.to_string_lossy()).collect();
         lines.push(format!("has the variables {}", names.join(" ")));
+        let limits = self.limits.values().into_iter();
+        let limits: Vec<String> = limits
+            .map(|(limit, value)| format!("{limit} {}", limit.amount(value)))
+            .collect();
+        if !limits.is_empty() {
+            lines.push(format!("uses at most {}", limits.join(", ")));
+        }
         let required: Vec<&str> = self.required.iter().map(|layer| layer.word()).collect();
         lines.push(format!(
             "starts only with {} in full force",
@@ -107,14 +114,12 @@ impl Policy {
             Network::Gateway { port } => format!("127.0.0.1:{port} leads to the launcher"),
             Network::Open => "the host's".to_owned(),
         };
-        let limits = self.limits.named().into_iter();
-        let limits = limits.filter_map(|(name, value)| {
-            let value = value?;
-            Some(row(
+        let limits = self.limits.values().into_iter().map(|(limit, value)| {
+            row(
                 Layer::Limits,
-                name.to_owned(),
-                format!("at most {value}"),
-            ))
+                limit.to_string(),
+                format!("at most {}", limit.amount(value)),
+            )
         });
         let mut rows: Vec<PolicyRow> = mounts.collect();
         rows.extend(files);

@@ -112,13 +112,14 @@ fn confine(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
 /// Sets the limits, compares with what is required, and says that all is ready.
 fn ready(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
     descriptors::seal()?;
-    let status = limits::apply(&cage.request.policy)?;
-    match status {
+    let bound = limits::apply(&cage.request.policy, &cage.request.group, &cage.spaces)?;
+    match bound.status {
         Status::Full => cage.report.features.extend([Feature::TreeLimits]),
         Status::Partial { .. } => cage.report.features.extend([Feature::ProcessLimits]),
         Status::Absent { .. } | Status::Waived => {}
     }
-    cage.report.layers.insert(Layer::Limits, status);
+    cage.report.layers.insert(Layer::Limits, bound.status);
+    cage.report.limits = bound.held;
     if cage.request.purpose == Purpose::Run {
         require(cage)?;
     }

@@ -6,12 +6,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, wait, waitpid};
 
 use super::denials::{Denials, Pace};
 use super::sweep;
 use crate::enforcement::Proof;
+use crate::limits::{ByUser, LimitHit, Look, Watch};
 use crate::protocol::{self, KILL, ProtocolError, Report, TERMINATE};
 use crate::sys::process::{children_cpu_ms, next_signal, signal_all};
 
@@ -27,6 +28,9 @@ pub(super) struct Watched<'a> {
     pub(super) signals: &'a OwnedFd,
     /// The process to wait for.
     pub(super) command: Pid,
+    /// What it may use up, and how that is measured.
+    pub(super) limits: Watch,
+    pub(super) by_user: ByUser,
     /// The calls that are refused to it.
     pub(super) denials: Denials,
 }
@@ -39,6 +43,8 @@ enum End {
     Ordered,
     /// The guard is gone, and with it who would tell that nothing is left.
     Unguarded,
+    /// A limit was crossed.
+    Crossed(LimitHit),
 }
 
 /// Waits for a child, whatever interrupts.
@@ -66,10 +72,18 @@ impl Watched<'_> {
     /// guard reports when it has seen it.
     pub(super) fn keep(mut self) -> Result<(), ProtocolError> {
         let end = self.watch();
+        let unguarded = matches!(end, End::Unguarded);
         let mut status = match end {
             End::Command(status) => Some(status),
             End::Ordered | End::Unguarded => None,
+            End::Crossed(hit) => {
+                protocol::send(self.line.as_fd(), &Report::Crossed(hit), &[])?;
+                None
+            }
         };
+        if let Some(hit) = self.limits.noticed() {
+            protocol::send(self.line.as_fd(), &Report::Noticed(hit), &[])?;
+        }
         match self.proof {
             Proof::PidNamespace => {}
             Proof::SubreaperSwept => status = status.or(sweep::all(self.command)),
@@ -80,11 +94,11 @@ impl Watched<'_> {
         if let Some(status) = status {
             protocol::send(self.line.as_fd(), &Report::Exited { status }, &[])?;
         }
-        match (end, self.proof) {
-            (End::Unguarded, Proof::SubreaperSwept) => {
+        match self.proof {
+            Proof::SubreaperSwept if unguarded => {
                 protocol::send(self.line.as_fd(), &emptied(self.proof), &[])
             }
-            (End::Unguarded, Proof::PidNamespace) | (End::Command(_) | End::Ordered, _) => Ok(()),
+            Proof::SubreaperSwept | Proof::PidNamespace => Ok(()),
         }
     }
 
@@ -94,13 +108,24 @@ impl Watched<'_> {
             if let Some(status) = reap(self.command) {
                 return End::Command(status);
             }
+            let look = match self.limits.look(self.by_user) {
+                Some(Look::Crossed(hit)) => return End::Crossed(hit),
+                Some(Look::Again(after)) => Timespec::try_from(after).ok(),
+                None => None,
+            };
+            let patience = self.denials.patience();
+            // Whichever is due first; the other is asked again then.
+            let pause = [look, patience]
+                .into_iter()
+                .flatten()
+                .min_by_key(|time| (time.tv_sec, time.tv_nsec));
             let mut entries = vec![
                 PollFd::new(self.line, self.denials.line_flags()),
                 PollFd::new(self.signals, PollFlags::IN),
                 PollFd::new(self.guard, PollFlags::IN),
             ];
             entries.extend(self.denials.entry());
-            let pace = match poll(&mut entries, self.denials.patience().as_ref()) {
+            let pace = match poll(&mut entries, pause.as_ref()) {
                 Ok(0) => Pace::Quiet,
                 Ok(_) | Err(rustix::io::Errno::INTR) => Pace::Busy,
                 Err(_) => return End::Ordered,

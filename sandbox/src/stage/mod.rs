@@ -38,9 +38,10 @@ use crate::guarantees::Feature;
 use crate::layers::mounts::{Processes, Viewed};
 use crate::layers::namespaces::{self, Spaces};
 use crate::layers::{LayerError, descriptors, mounts, plan};
-use crate::policy::{FileRule, Layer};
+use crate::limits::{self, Joining, Watch};
+use crate::policy::{FileRule, Layer, Policy};
 use crate::protocol::{self, Failure, Handed, ProtocolError, Purpose, Reader, Report, Request};
-use crate::sys::process::{Fork, close_standard, exit_now, fork, signal_descriptor};
+use crate::sys::process::{Fork, close_standard, exit_now, signal_descriptor};
 use crate::sys::seccomp::Listener;
 
 /// The first argument that makes a program the stage.
@@ -120,6 +121,7 @@ struct Cage<'a> {
     gateway: Option<OwnedFd>,
     /// The handle of H0, in H1.
     guard: Option<OwnedFd>,
+    watch: Watch,
 }
 
 /// H0: the helper that the launcher started.
@@ -131,6 +133,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
     setsid().map_err(failed("start a session"))?;
     die_with_parent()?;
     let hidden = Hidden::of(&request.policy.out_of_reach);
+    let watch = watch(&request.policy, &request.group)?;
     let spaces = namespaces::apply(&request.policy)?;
     let gateway = namespaces::gateway(&request.policy, &spaces)?;
     if hung_up(line) {
@@ -145,6 +148,7 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
         hidden,
         gateway,
         guard: None,
+        watch,
     };
     cage.report.proof = if cage.spaces.pid() {
         Proof::PidNamespace
@@ -161,11 +165,21 @@ fn enter(line: &OwnedFd) -> Result<(), Stop> {
     guard(cage)
 }
 
+/// Joins the group and opens what is to be measured, as long as the host's
+/// names lead there.
+fn watch(policy: &Policy, group: &Joining) -> Result<Watch, Stop> {
+    if !policy.limits.values().is_empty() && !policy.waives(Layer::Limits) {
+        crate::layers::limits::give_way();
+    }
+    let joined = limits::join(group)?;
+    Watch::prepare(policy, group, joined).map_err(|error| Stop::Failed(Failure::Policy(error)))
+}
+
 /// H0: makes the keeper, waits for its end, and tells when nothing is left.
 fn guard(mut cage: Cage<'_>) -> Result<(), Stop> {
     let this = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed("watch the guard"))?;
     let (line, proof) = (cage.line, cage.report.proof);
-    match fork().map_err(failed("start the keeper"))? {
+    match cage.watch.fork().map_err(failed("start the keeper"))? {
         Fork::Parent(keeper) => {
             drop((this, cage.gateway.take()));
             close_standard();
@@ -295,7 +309,8 @@ fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
         None,
     )
     .map_err(failed("make a socket"))?;
-    let command = match fork().map_err(failed("start the command"))? {
+    let forked = cage.watch.fork().map_err(failed("start the command"))?;
+    let command = match forked {
         Fork::Parent(command) => command,
         Fork::Child => {
             drop((told, guard, gateway));
@@ -313,6 +328,8 @@ fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
         guard: &guard,
         signals: &signals,
         command,
+        limits: cage.watch,
+        by_user: crate::layers::limits::by_user(&cage.spaces),
         denials: Denials::new(heard.listener),
     };
     watched.keep().map_err(Stop::from)

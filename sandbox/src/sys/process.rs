@@ -30,6 +30,30 @@ pub(crate) fn fork() -> io::Result<Fork> {
     Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
 }
 
+/// Of the kernel's `sched.h`; too large for the type that `libc` gives it.
+const CLONE_INTO_CGROUP: u64 = 1 << 33;
+
+/// Forks into a control group of the unified hierarchy, given by its directory.
+pub(crate) fn fork_into(group: &OwnedFd) -> io::Result<Fork> {
+    // SAFETY: an all-zero structure is a valid value: no flags, no stack.
+    let mut request: libc::clone_args = unsafe { std::mem::zeroed() };
+    request.flags = CLONE_INTO_CGROUP;
+    request.exit_signal =
+        u64::try_from(libc::SIGCHLD).expect("because signal numbers are positive");
+    request.cgroup = u64::try_from(group.as_raw_fd()).expect("because it is open");
+    // SAFETY: as for `fork`: the stage is single-threaded and takes no locks
+    // that the C library would have to free. The structure outlives the call.
+    let pid = unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw const request,
+            size_of::<libc::clone_args>(),
+        )
+    };
+    let pid = check(c_int::try_from(pid).expect("because process ids are small"))?;
+    Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
+}
+
 /// Ends this process at once, without destructors or buffered output.
 pub(crate) fn exit_now(code: c_int) -> ! {
     // SAFETY: `_exit` has no preconditions.
@@ -156,6 +180,13 @@ pub(crate) fn signal_all(signal: c_int) {
             libc::kill(-1, signal);
         }
     }
+}
+
+/// Bytes of one page of memory.
+pub(crate) fn page_size() -> u64 {
+    // SAFETY: the call reads a constant of the machine.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
 }
 
 /// Processor time of all children that have been waited for, their own included.

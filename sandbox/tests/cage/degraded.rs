@@ -43,7 +43,7 @@ fn holds_without_namespaces_and_mounts() {
 }
 
 #[test]
-fn sets_limits_and_calls_them_partial() {
+fn sets_limits_and_says_what_holds_them() {
     as_everyone(|setting| {
         let mut policy =
             setting.policy(&["sh", "-c", "ulimit -n; ulimit -t; ulimit -c; ulimit -f"]);
@@ -53,13 +53,18 @@ fn sets_limits_and_calls_them_partial() {
             file_bytes: Some(1 << 20),
             memory_bytes: Some(1 << 32),
             processes: Some(50),
+            disk: None,
         };
         let result = setting.launch("launch", &policy);
         assert_eq!(result["stdout"], "64\n7\n0\n2048\n", "{result}");
+        let held = &result["enforcement"]["limits"];
+        let whole = held["memory"] != "watchdog" && held["processes"] != "watchdog";
         assert_eq!(
             result["enforcement"]["layers"]["limits"]["status"],
-            "partial"
+            if whole { "full" } else { "partial" },
+            "{result}"
         );
+        assert_eq!(held["open_files"], "rlimit", "{result}");
     });
 }
 

@@ -108,7 +108,7 @@ fn names_a_missing_working_directory() {
 fn refuses_a_layer_that_is_required_and_short() {
     as_everyone(|setting| {
         let mut policy = setting.policy(&["true"]);
-        policy.limits.open_files = Some(64);
+        // A policy without limits has nothing that the layer could hold.
         policy.required.insert(Layer::Limits);
         let result = setting.launch("launch", &policy);
         assert_eq!(result["error"], "unavailable");
@@ -133,7 +133,7 @@ fn starts_nothing_when_it_refuses() {
     as_everyone(|setting| {
         let trace = setting.work().join("trace");
         let mut policy = setting.policy(&["touch", trace.to_str().unwrap()]);
-        policy.limits.open_files = Some(64);
+        // A policy without limits has nothing that the layer could hold.
         policy.required.insert(Layer::Limits);
         assert_eq!(setting.launch("launch", &policy)["error"], "unavailable");
         assert!(!trace.exists());

@@ -14,6 +14,7 @@ mod failures;
 mod files;
 mod guarantees;
 mod lifetime;
+mod limits;
 mod network;
 mod overlay;
 mod privilege;

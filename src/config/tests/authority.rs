@@ -56,6 +56,7 @@ impl Numbers {
                 memory_bytes: self.limit(),
                 processes: self.limit(),
                 disk_bytes: self.limit(),
+                output_bytes: self.limit(),
             },
             when_tainted: Tainted {
                 deny: self.some_of(&["run_command", "write_file"]),

@@ -19,7 +19,7 @@ network      = "none"
 credentials  = []
 spawn        = ["reader"]
 budget       = { turns = 30, tokens = 200_000, wall = "20m" }
-limits       = { memory = "4GiB", processes = 256, disk = "10GiB" }
+limits       = { memory = "4GiB", processes = 256, disk = "10GiB", output = "1MiB" }
 trust_out    = "untrusted"
 on_failure   = "partial"
 approve      = "none"
@@ -65,7 +65,8 @@ fn the_documented_role_is_read_key_by_key_and_a_repository_may_define_it() {
         ResourceLimits {
             memory_bytes: Some(4 << 30),
             processes: Some(256),
-            disk_bytes: Some(10 << 30)
+            disk_bytes: Some(10 << 30),
+            output_bytes: Some(1 << 20)
         }
     );
     assert_eq!(

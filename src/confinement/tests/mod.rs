@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use cofferdam_sandbox::guarantees::MACHINES;
 use cofferdam_sandbox::{Enforcement, Feature, Layer, Proof, Status};
 
-use super::{AgentFacts, CacheMount, Found, Host, Input, Waivers};
+use super::{AgentFacts, CacheMount, Found, Host, Input, Room, Waivers};
 use crate::model::{
     AgentId, Contract, EnvEntry, ResourceLimits, RunId, View, ViewAccess, ViewMode, ViewMount,
 };
@@ -185,6 +185,12 @@ impl Machine {
             waivers: &self.waivers,
             enforcement: &self.enforcement,
             limits: ResourceLimits::default(),
+            room: Room {
+                directory: Path::new(STATE),
+                memory: Some(8 << 30),
+                free_bytes: Some(100 << 30),
+                free_files: Some(1 << 20),
+            },
         })
     }
 

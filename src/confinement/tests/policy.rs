@@ -1,11 +1,14 @@
 //! Policies of a writer and a reader, and what is refused.
 
-use cofferdam_sandbox::{Access, FileRule, Layer, Mount, Network, Policy, Rights, ViewMode};
+use cofferdam_sandbox::{
+    Access, Counted, Disk, FileRule, Layer, Limits, Mount, Network, Policy, Rights, ViewMode,
+};
 
 use super::super::{Error, explain_contract};
 use super::{Machine, STATE, view};
 use crate::config::builtin;
 use crate::model::{Contract, NetworkAccess, ResourceLimits};
+use std::path::Path;
 
 fn rule(path: &str, rights: Rights) -> FileRule {
     FileRule {
@@ -116,7 +119,8 @@ fn a_writers_mounts_hide_first_and_show_the_workspace_last() {
             Layer::Namespaces,
             Layer::Seccomp,
             Layer::Capabilities,
-            Layer::Network
+            Layer::Network,
+            Layer::Limits
         ]
     );
 }
@@ -306,6 +310,7 @@ fn limits_reach_the_kernel() {
             memory_bytes: Some(1 << 30),
             processes: Some(7),
             disk_bytes: Some(1 << 20),
+            output_bytes: None,
         };
         super::super::policy(&input).expect("because everything fits")
     });
@@ -316,6 +321,30 @@ fn limits_reach_the_kernel() {
             policy.limits.file_bytes
         ),
         (Some(1 << 30), Some(7), Some(1 << 20))
+    );
+    let disk = policy.limits.disk.expect("because there is one");
+    assert_eq!((disk.bytes, disk.files), (Some(1 << 20), Some(10_000)));
+    assert_eq!(disk.counted, Counted::All);
+}
+
+#[test]
+fn an_agent_without_limits_leaves_half_of_the_machine_to_others() {
+    let limits = made(&Machine::new(), &builtin::writer()).limits;
+    assert_eq!(
+        limits,
+        Limits {
+            memory_bytes: Some(4 << 30),
+            processes: Some(4096),
+            cpu_seconds: None,
+            open_files: None,
+            file_bytes: Some(16 << 30),
+            disk: Some(Disk {
+                directories: vec![Path::new(STATE).into()],
+                bytes: Some(50 << 30),
+                files: Some(1 << 19),
+                counted: Counted::Added,
+            }),
+        }
     );
 }
 
@@ -332,7 +361,7 @@ fn contracts_and_policies_are_explained_from_what_is_enforced() {
     assert!(words.contains(&"has no network".to_owned()));
     assert!(words.contains(&"finds empty /home /root /run /var /etc/sudoers.d".to_owned()));
     assert!(words.contains(
-        &"starts only with landlock mounts namespaces seccomp capabilities network in full force"
+        &"starts only with landlock mounts namespaces seccomp capabilities network limits in full force"
             .to_owned()
     ));
 }
