@@ -156,8 +156,14 @@ pub fn in_place(mut policy: Policy, waived: &[Layer]) -> Policy {
 }
 
 /// Starts the launcher on a machine that lacks some features.
-pub fn start_without(lacks: &[Feature], setting: &Setting, mode: &str, policy: &Policy) -> Child {
-    let mut command = Command::new(FIXTURE);
+pub fn start_without(
+    lacks: &[Feature],
+    program: &Path,
+    setting: &Setting,
+    mode: &str,
+    policy: &Policy,
+) -> Child {
+    let mut command = Command::new(program);
     command
         .args(mode.split(' '))
         .stdin(Stdio::piped())
@@ -178,7 +184,7 @@ pub fn start_without(lacks: &[Feature], setting: &Setting, mode: &str, policy: &
 
 /// Runs the launcher on such a machine until it ends; what it printed.
 pub fn launch_without(lacks: &[Feature], setting: &Setting, mode: &str, policy: &Policy) -> Value {
-    let mut launcher = start_without(lacks, setting, mode, policy);
+    let mut launcher = start_without(lacks, FIXTURE.as_ref(), setting, mode, policy);
     let mut stdout = launcher.stdout.take().unwrap();
     let text = std::thread::spawn(move || {
         let mut text = String::new();

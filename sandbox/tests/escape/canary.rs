@@ -154,10 +154,9 @@ impl Victim {
         facts
     }
 
-    /// Whether it has ended, or does so in time.
-    pub fn is_dead(mut self) -> bool {
+    /// Waits for its end.
+    pub fn wait_for_death(mut self) {
         until(|| self.child.try_wait().unwrap().is_some());
-        true
     }
 
     /// Asserts that it lives and answers.

@@ -139,7 +139,7 @@ fn bare_signals_end_the_victim() {
             let victim = Victim::new(setting);
             let attempt = signal.replace("PID", &victim.pid().to_string());
             assert_eq!(bare(setting, std::slice::from_ref(&attempt)), ["ok"]);
-            assert!(victim.is_dead(), "{attempt}");
+            victim.wait_for_death();
         }
     });
 }

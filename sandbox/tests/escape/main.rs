@@ -17,5 +17,7 @@ mod controls;
 mod descriptors;
 mod files;
 mod kernel;
+mod killed;
 mod network;
+mod places;
 mod processes;
