@@ -21,3 +21,4 @@ mod killed;
 mod network;
 mod places;
 mod processes;
+mod shims;
