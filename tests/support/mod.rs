@@ -25,7 +25,7 @@ pub(crate) use fence::{only_apart, only_below};
 pub(crate) use oracle::processes_of;
 pub(crate) use print::TreePrint;
 pub(crate) use repo::Repo;
-pub(crate) use run::{Running, Signal};
+pub(crate) use run::{Run, Running, Signal};
 
 use std::path::Path;
 
