@@ -17,6 +17,7 @@ mod escape_files;
 mod escape_git;
 mod escape_leaks;
 mod escape_processes;
+mod escape_smuggle;
 mod fleet;
 mod inside;
 mod interface;

@@ -22,3 +22,4 @@ mod network;
 mod places;
 mod processes;
 mod shims;
+mod table;

@@ -294,7 +294,7 @@ fn no_manager_of_services_hears_anything() {
     });
 }
 
-/// The canaries themselves: without a cage each is reached.
+/// T29, T30: the canaries themselves: without a cage each is reached.
 #[test]
 fn without_a_cage_the_canaries_are_reached() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
