@@ -118,8 +118,13 @@ fn bare_attempts_with_privilege_succeed() {
         on_both("whiteout", &at("mine"), &at("moved")),
         on("unnamed", &at("directory")),
         "chroot=/".to_owned(),
+        "realtime=0".to_owned(),
+        format!("call={},0,0,-5", libc::SYS_setpriority),
+        format!("call={},1,0,{}", libc::SYS_ioprio_set, 1 << 13),
+        format!("call={},28,0", libc::SYS_prctl),
+        "regain".to_owned(),
     ];
-    assert_eq!(bare(&setting, &attempts), ["ok"; 5]);
+    assert_eq!(bare(&setting, &attempts), ["ok"; 10]);
 }
 
 /// T21: bare, each of these ends the process outside.

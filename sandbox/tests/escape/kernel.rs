@@ -196,6 +196,28 @@ fn no_capability_is_left() {
     });
 }
 
+/// T42: no call gives another user, a capability, or a lock back.
+#[test]
+fn no_privilege_is_taken_back() {
+    everywhere(|cage| {
+        let prctl = |words: &str| format!("call={},{words}", libc::SYS_prctl);
+        let attempts = [
+            format!("call={},1", libc::SYS_setuid),
+            format!("call={},1", libc::SYS_setgid),
+            format!("call={},1,1,1", libc::SYS_setresuid),
+            format!("call={},0,0", libc::SYS_setgroups),
+            "regain".to_owned(),
+            prctl("28,0"),      // secure bits
+            prctl("47,2,21"),   // an ambient capability
+            prctl("38,0"),      // no new privileges, taken away
+            prctl("35,1,4096"), // another layout of the memory
+        ];
+        cage.assert_denied(&attempts);
+        // Where it is whom it is already, it stays so.
+        cage.assert_works(&["become-itself".to_owned()]);
+    });
+}
+
 /// T43: a filter that listens, inside, either works or fails cleanly, and the
 /// cage holds as before.
 #[test]

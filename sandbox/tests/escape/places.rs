@@ -52,10 +52,56 @@ fn no_switch_of_the_kernel_moves() {
                 "open-write=/dev/kmsg".to_owned(),
                 "open-write=/dev/mem".to_owned(),
                 "put=/proc/self/oom_score_adj,-1000".to_owned(),
+                "open-write=/proc/sys/fs/binfmt_misc/register".to_owned(),
+                "open-write=/sys/kernel/uevent_helper".to_owned(),
+                "open-write=/sys/power/state".to_owned(),
+                "list=/sys/kernel/debug".to_owned(),
+                "list=/sys/kernel/tracing".to_owned(),
+                "mkdir=/sys/fs/cgroup/cage-made".to_owned(),
+                "mkdir=/sys/fs/cgroup/pids/cage-made".to_owned(),
             ])
             .collect();
         cage.assert_denied(&attempts);
         assert_eq!(before, switches());
+    });
+}
+
+/// T09: of the devices of the machine only those with a rule are opened, and
+/// these work.
+#[test]
+fn no_device_of_the_machine_is_opened() {
+    everywhere(|cage| {
+        let devices = [
+            "mem",
+            "kmsg",
+            "port",
+            "kvm",
+            "fuse",
+            "net/tun",
+            "loop-control",
+            "loop0",
+            "vhost-net",
+            "vhost-vsock",
+            "mapper/control",
+            "uinput",
+            "console",
+            "tty0",
+            "vcs",
+            "sda",
+            "vda",
+            "nvme0n1",
+            "snapshot",
+            "cpu_dma_latency",
+            "hwrng",
+            "random",
+        ];
+        let attempts: Vec<_> = devices
+            .iter()
+            .flat_map(|name| ["read", "open-write"].map(|what| format!("{what}=/dev/{name}")))
+            .filter(|attempt| attempt != "read=/dev/random")
+            .collect();
+        cage.assert_denied(&attempts);
+        cage.assert_works(&["write=/dev/null".to_owned(), "read=/dev/null".to_owned()]);
     });
 }
 

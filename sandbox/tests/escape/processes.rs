@@ -118,6 +118,19 @@ fn its_own_processes_can_be_put_in_another_order() {
     });
 }
 
+/// T24: nothing makes its own processes more important than they were.
+#[test]
+fn no_process_raises_itself() {
+    everywhere(|cage| {
+        cage.assert_denied(&[
+            format!("call={},0,0,-5", libc::SYS_setpriority),
+            // The class that comes before all others.
+            format!("call={},1,0,{}", libc::SYS_ioprio_set, 1 << 13),
+            "realtime=0".to_owned(),
+        ]);
+    });
+}
+
 /// T25: the environment, the command line and the memory of processes outside
 /// are not there; what a command is told of itself is.
 #[test]
