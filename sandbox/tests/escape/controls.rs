@@ -17,7 +17,7 @@ use crate::files::furnish;
 use crate::setting::{FIXTURE, Setting, Who, as_everyone};
 
 /// Makes attempts without a cage.
-fn bare(setting: &Setting, attempts: &[String]) -> Vec<String> {
+pub fn bare(setting: &Setting, attempts: &[String]) -> Vec<String> {
     let mut command = Command::new(FIXTURE);
     command
         .arg("try")

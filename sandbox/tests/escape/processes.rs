@@ -3,8 +3,9 @@
 use cofferdam_sandbox::Layer;
 use serde_json::json;
 
-use crate::cage::{Kind, everywhere, in_views};
+use crate::cage::{Cage, Kind, everywhere, in_views};
 use crate::canary::Victim;
+use crate::controls::bare;
 use crate::setting::FIXTURE;
 
 /// T21: no call signals a process outside, nor its group, nor by a socket that
@@ -172,6 +173,29 @@ fn no_process_outside_is_listed() {
             format!("stat=/proc/{pid}/cmdline"),
             format!("read=/proc/{pid}/stat"),
         ]);
+    });
+}
+
+/// Attempts on memory that the host shares by a key; what it holds then.
+fn attempts_on_shared_memory(cage: &Cage<'_>) -> (Vec<String>, String) {
+    let key = 0x00CA_6E00_u32 + std::process::id() % 0x8000 * 2 + cage.setting.who as u32;
+    let on = |what: &str| format!("{what}={key}");
+    assert_eq!(bare(cage.setting, &[on("shared-make")]), ["ok"]);
+    let outcomes = cage.outcomes(&["shared-look", "shared-write", "shared-remove"].map(on));
+    let left = bare(cage.setting, &[on("shared-look")]).remove(0);
+    // Gone already where the attempt succeeded.
+    bare(cage.setting, &[on("shared-remove")]);
+    (outcomes, left)
+}
+
+/// T17: memory that processes outside share by a key is neither read nor
+/// written nor taken away.
+#[test]
+fn no_memory_that_others_share_is_reached() {
+    in_views(|cage| {
+        let (outcomes, left) = attempts_on_shared_memory(cage);
+        assert_eq!(left, "precious");
+        assert_eq!(outcomes, ["2", "2", "2"]);
     });
 }
 
