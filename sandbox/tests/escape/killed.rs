@@ -119,8 +119,17 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Every process of the tree: by its file, or by the file that it writes.
+    /// Every process of the tree. Looked for twice: one that was made behind
+    /// the first look, or was becoming another program then, is seen by the next.
     fn alive(&self) -> Vec<i32> {
+        match self.seen() {
+            none if none.is_empty() => self.seen(),
+            some => some,
+        }
+    }
+
+    /// The processes of one look: by their file, or by the file that they write.
+    fn seen(&self) -> Vec<i32> {
         let needle = self.beat.as_os_str().as_encoded_bytes();
         let is_ours = |pid: i32| {
             let by_file =
@@ -194,6 +203,17 @@ fn described(pids: &[i32]) -> String {
         format!("[{}] {line}", stat.chars().take(60).collect::<String>())
     };
     pids.iter().map(describe).collect::<Vec<_>>().join(", ")
+}
+
+impl Drop for Tree<'_> {
+    /// A test that fails leaves nothing behind either.
+    fn drop(&mut self) {
+        let left = self.alive();
+        for pid in left.into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        let _ = self.launcher.wait();
+    }
 }
 
 fn children(pid: i32) -> Vec<i32> {
