@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::cage::{on, on_both, with};
 use crate::canary::{Print, Victim};
-use crate::files::furnish;
+use crate::files::{PROPERTIES_BY_READERS, furnish};
+use crate::killed::AGENTS;
 use crate::setting::{FIXTURE, Setting, Who, as_everyone};
 
 /// Makes attempts without a cage.
@@ -56,8 +57,11 @@ fn paths(setting: &Setting) -> Vec<String> {
         "setxattr",
         "removexattr",
         "setflags",
+        "setxattr-at",
+        "setflags-at",
     ]
     .iter()
+    .chain(&PROPERTIES_BY_READERS)
     .map(|what| on(what, &precious))
     .collect();
     all.extend([
@@ -91,8 +95,9 @@ fn bare_attempts_on_files_change_the_host() {
             let attempt = paths(&setting).swap_remove(number);
             let before = Print::of(&setting.outside());
             let outcome = bare(&setting, std::slice::from_ref(&attempt));
-            // Some file systems have neither attributes nor flags.
-            let lacking = ["25", "95"].contains(&outcome[0].as_str());
+            // Some file systems have neither attributes nor flags, and some
+            // kernels not the newest calls for them.
+            let lacking = ["25", "38", "95"].contains(&outcome[0].as_str());
             let exempt = attempt.starts_with("open-write") || lacking;
             let changed = before != Print::of(&setting.outside());
             assert!(
@@ -200,4 +205,15 @@ fn bare_ways_to_execute_work() {
         ];
         assert_eq!(bare(setting, &attempts), ["ok"; 3]);
     });
+}
+
+/// T58 to T61: every way to resist that there is, is in the kill matrix.
+#[test]
+fn the_kill_matrix_has_every_agent() {
+    let output = Command::new(FIXTURE)
+        .args(["agent", "kinds", "-"])
+        .output()
+        .unwrap();
+    let kinds = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(kinds.split_whitespace().collect::<Vec<_>>(), AGENTS);
 }

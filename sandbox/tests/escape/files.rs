@@ -57,6 +57,7 @@ fn no_content_outside_changes() {
                 on("char", &new),
                 on_both("symlink", Path::new("/"), &new),
                 on("unnamed", &outside),
+                on("map-for-writing", &precious),
                 with("write-at", &[outside.to_str().unwrap(), "precious"]),
                 with("by-file-handle", &[precious.to_str().unwrap(), "1"]),
                 with("by-file-handle", &[precious.to_str().unwrap(), "0"]),
@@ -152,6 +153,9 @@ fn no_chain_of_links_leads_out() {
     });
 }
 
+/// Changes by a descriptor that is open for reading only.
+pub const PROPERTIES_BY_READERS: [&str; 4] = ["fchmod", "fchown", "futimes", "fsetxattr"];
+
 fn properties(setting: &Setting) -> Vec<String> {
     let precious = setting.precious();
     [
@@ -165,7 +169,8 @@ fn properties(setting: &Setting) -> Vec<String> {
         "setxattr",
     ]
     .iter()
-    .chain(&["removexattr", "setflags"])
+    .chain(&PROPERTIES_BY_READERS)
+    .chain(&["removexattr", "setflags", "setxattr-at", "setflags-at"])
     .map(|what| on(what, &precious))
     .chain([
         on("chmod", &setting.outside()),

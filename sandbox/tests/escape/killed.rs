@@ -28,8 +28,9 @@ enum Target {
 }
 
 /// The ways in which agents resist; the fixture has the same list.
-const AGENTS: [&str; 8] = [
-    "plain", "deaf", "daemon", "forks", "stopped", "holder", "vfork", "zombies",
+pub const AGENTS: [&str; 10] = [
+    "plain", "deaf", "daemon", "forks", "stopped", "holder", "vfork", "zombies", "sibling",
+    "adopter",
 ];
 
 /// The moments after the start, which cover it from its first instruction to
