@@ -118,7 +118,11 @@ impl Victim {
     /// What others could change about it.
     pub fn facts(&self) -> Vec<String> {
         let pid = self.pid();
-        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
+        // Not all of it is told to everybody; that it is not told stays so.
+        let read = |name: &str| {
+            fs::read_to_string(format!("/proc/{pid}/{name}"))
+                .unwrap_or_else(|error| error.to_string())
+        };
         let stat = read("stat");
         let fields: Vec<_> = stat
             .rsplit_once(')')
