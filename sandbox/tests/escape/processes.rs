@@ -3,7 +3,7 @@
 use cofferdam_sandbox::Layer;
 use serde_json::json;
 
-use crate::cage::{Cage, Kind, everywhere, in_views};
+use crate::cage::{Cage, Kind, everywhere, in_views, without_a_view};
 use crate::canary::Victim;
 use crate::controls::bare;
 use crate::setting::FIXTURE;
@@ -233,5 +233,37 @@ fn signals_are_held_by_one_layer_alone() {
         let outcomes = cage.outcomes_of(&policy);
         assert!(outcomes[0] != "ok" && outcomes[2] != "ok", "{outcomes:?}");
         victim.assert_alive();
+    });
+}
+
+/// T24 without a view: the same, although procfs and numbers are the host's.
+#[test]
+fn no_process_of_a_shared_namespace_is_put_in_another_order() {
+    without_a_view(|cage| {
+        let mut victim = Victim::new(cage.setting);
+        let before = victim.facts();
+        cage.assert_denied(&order_of(victim.pid()));
+        assert_eq!(victim.facts(), before);
+        victim.assert_alive();
+    });
+}
+
+/// T17 without a view: memory that others share by a key is out of reach, or
+/// the report tells that it is not.
+#[test]
+fn memory_that_others_share_is_out_of_reach_or_told() {
+    without_a_view(|cage| {
+        let (outcomes, left) = attempts_on_shared_memory(cage);
+        let result = cage.launch(&cage.policy(&["true"]));
+        let told = result["enforcement"]["holes"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{result}"))
+            .iter()
+            .any(|hole| hole.as_str().unwrap().contains("shared memory"));
+        assert!(
+            told || left == "precious",
+            "{:?}: {outcomes:?}, {left}",
+            cage.kind
+        );
     });
 }
