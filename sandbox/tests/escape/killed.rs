@@ -356,3 +356,39 @@ fn nothing_is_left_of_a_stopped_command_without_a_view() {
         tree.assert_gone("the command stopped");
     });
 }
+
+/// T62: the launcher of a cage without a view is killed at every moment.
+#[test]
+fn nothing_is_left_without_a_view_of_a_launcher_killed_at_any_moment() {
+    in_kinds(&SHARED, |cage| kill_at_every_moment(cage, Target::Launcher));
+}
+
+/// T62: the command of a cage without a view is killed at every moment.
+#[test]
+fn nothing_is_left_without_a_view_of_a_command_killed_at_any_moment() {
+    in_kinds(&SHARED, |cage| kill_at_every_moment(cage, Target::Command));
+}
+
+/// T62: the sweeping helper is killed at every moment of a start.
+#[test]
+fn nothing_is_left_of_a_sweeper_killed_at_any_moment() {
+    in_kinds(&SHARED, |cage| kill_at_every_moment(cage, Target::Helper));
+}
+
+/// T62: the sweeping helper is killed while agents resist.
+#[test]
+fn nothing_is_left_of_a_sweeper_killed_while_agents_resist() {
+    in_kinds(&SHARED, |cage| kill_while_running(cage, Target::Helper));
+}
+
+/// T62: the sweeping helper is stopped, and the launcher killed.
+#[test]
+fn nothing_is_left_of_a_stopped_sweeper() {
+    in_kinds(&SHARED, |cage| {
+        let tree = Tree::start(cage, "forks");
+        tree.wait_until_it_beats();
+        tree.signal(Target::Helper, Signal::STOP);
+        tree.signal(Target::Launcher, Signal::KILL);
+        tree.assert_gone("the helper stopped");
+    });
+}
