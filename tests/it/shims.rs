@@ -253,3 +253,40 @@ fn a_machine_without_what_the_helper_needs_is_refused() {
         }
     }
 }
+
+#[test]
+fn the_name_that_a_refusal_tells_to_give_up_is_enough() {
+    on_each_machine(|env, row, names| {
+        let feature = row.feature;
+        let repo = env.repo();
+        let mut arguments = vec!["run", "--json"];
+        arguments.extend(names.iter().flat_map(|name| ["--allow-degraded", name]));
+        arguments.extend(["--", "sh", "-c", "echo new > n.txt"]);
+        without(feature, env, &arguments).expect_code(0);
+        assert_eq!(repo.text("n.txt"), "new\n", "{feature}");
+    });
+}
+
+#[test]
+fn doctor_ends_as_a_run_would() {
+    on_each_machine(|env, row, names| {
+        let feature = row.feature;
+        let _repo = env.repo();
+        let code = if names.is_empty() { 0 } else { 4 };
+        let run = without(feature, env, &["doctor", "--json"]);
+        assert_eq!(run.code, code, "{feature}: {}", run.stdout);
+    });
+}
+
+#[test]
+fn a_machine_without_what_the_helper_needs_is_isolation_not_available() {
+    for feature in [Feature::Pidfd, Feature::CloseRange] {
+        for env in TestEnv::identities() {
+            let repo = env.repo();
+            let before = repo.print();
+            without(feature, &env, &["run", "--json", "--", "true"]).expect_error(4);
+            without(feature, &env, &["doctor", "--json"]).expect_code(4);
+            before.expect_same(&repo.print());
+        }
+    }
+}
