@@ -303,3 +303,25 @@ fn procfs_leads_nowhere() {
         assert!(through.is_empty(), "{:?}: {through:?}", cage.kind);
     });
 }
+
+/// T49 without a view: that names outside can be watched, and looked up one by
+/// one, although nothing there can be read or listed, is told.
+#[test]
+fn names_that_can_be_watched_are_told() {
+    without_a_view(|cage| {
+        let outside = cage.setting.outside();
+        let attempts = [on("watch", &outside), on("stat", &cage.setting.precious())];
+        let mut policy = cage.attempts(&attempts);
+        // Without the rule that makes what is outside readable.
+        policy.files.pop();
+        let outcomes = cage.outcomes_of(&policy);
+        let result = cage.launch(&policy);
+        let told = result["enforcement"]["holes"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{result}"))
+            .iter()
+            .any(|hole| hole.as_str().unwrap().contains("watch"));
+        let held = outcomes.iter().all(|outcome| outcome != "ok");
+        assert!(held || told, "{:?}: {outcomes:?}", cage.kind);
+    });
+}
