@@ -147,3 +147,30 @@ fn landing_follows_no_link() {
     assert_eq!(outside, 1);
     assert!(repo.path("docs").is_symlink());
 }
+
+/// T67: a tree that looks like a bare repository, at the top or below, is a
+/// tree like any other.
+#[test]
+fn a_tree_laid_out_as_a_bare_repository_is_not_read() {
+    plant(
+        "mkdir -p sub && git init -q --bare sub/bare && cp -r sub/bare/. . ; \
+         for c in config sub/bare/config; do \
+         printf '[core]\\n\\tfsmonitor = %s\\n\\thooksPath = .\\n\\tworktree = /\\n' \"$EVIL\" >> $c; done; \
+         cp evil hooks/post-index-change; cp evil sub/bare/hooks/reference-transaction; \
+         echo changed >> a.txt",
+    );
+}
+
+/// T71: a module whose address is a command, whose path leads out, or whose
+/// list is a link is not fetched, entered or followed.
+#[test]
+fn a_module_with_a_command_for_an_address_is_not_fetched() {
+    plant(
+        "printf '[submodule \"a\"]\\n\\tpath = a\\n\\turl = ext::%s\\n[submodule \"-u\"]\\n\\tpath = ../b\\n\
+         \\turl = -u%s\\n\\tupdate = !%s\\n' \"$EVIL\" \"$EVIL\" \"$EVIL\" > .gitmodules; \
+         h=$(git rev-parse HEAD); git update-index --add --cacheinfo 160000,$h,a; \
+         mkdir -p a .git/modules/a; printf '[core]\\n\\tfsmonitor = %s\\n' \"$EVIL\" > .git/modules/a/config; \
+         git submodule init; git commit -q -am modules; rm -f \"$MARK\"; echo changed >> a.txt",
+    );
+    plant("echo '[core]' > list; ln -s \"$REPO/.git/config\" .gitmodules; git add -A; exit 0");
+}
