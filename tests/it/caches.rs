@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Repo, TestEnv, only_agent, shown};
 
@@ -210,6 +210,55 @@ fn cargo_builds_offline_upon_what_the_person_fetched() {
         assert_eq!(repo.text("out.txt"), "fetched built\ncompiled\n");
         assert_eq!(print(&env, &env.home().join(".cargo")), before);
         assert_eq!(only_agent(&record).get("view_notes"), None);
+    }
+}
+
+#[test]
+fn npm_installs_offline_what_the_person_fetched() {
+    for env in TestEnv::identities() {
+        let served = env.outside().join("served");
+        env.put(
+            &served.join("greeting/package.json"),
+            r#"{"name": "greeting", "version": "1.0.0", "main": "index.js"}"#,
+        );
+        env.put(
+            &served.join("greeting/index.js"),
+            "module.exports = 'fetched';\n",
+        );
+        // Not where the test's oracle looks: node keeps compiled code there.
+        let npm = |directory: &Path, arguments: &str| {
+            let script = format!("TMPDIR=\"$HOME\" npm --no-audit --no-fund {arguments}");
+            person(&env, directory, &script)
+        };
+        let packed: Value =
+            serde_json::from_str(&npm(&served.join("greeting"), "pack --json --silent"))
+                .expect("because npm prints what it packed");
+        let server = Server::new(served.clone());
+        let at = server.address;
+        let tarball = format!("http://{at}/greeting/greeting-1.0.0.tgz");
+        let dist = json!({ "tarball": tarball, "integrity": packed[0]["integrity"] });
+        let version = json!({ "name": "greeting", "version": "1.0.0", "dist": dist });
+        let package = json!({
+            "name": "greeting",
+            "dist-tags": { "latest": "1.0.0" },
+            "versions": { "1.0.0": version },
+        });
+        env.put(&served.join("npm/greeting"), package.to_string());
+        let repo = env.repo();
+        repo.write(".gitignore", "node_modules/\n");
+        repo.write("package.json", r#"{"name": "app", "version": "1.0.0"}"#);
+        let registry = format!("--registry=http://{at}/npm/");
+        npm(repo.root(), &format!("install {registry} greeting"));
+        person(&env, repo.root(), "rm -r node_modules");
+        drop(server);
+        let before = print(&env, &env.home().join(".npm/_cacache"));
+        agent(
+            &env,
+            &repo,
+            "npm ci --offline --no-audit --no-fund; node -p 'require(\"greeting\")' > out.txt",
+        );
+        assert_eq!(repo.text("out.txt"), "fetched\n");
+        assert_eq!(print(&env, &env.home().join(".npm/_cacache")), before);
     }
 }
 

@@ -56,7 +56,9 @@ pub struct Command {
 pub struct View {
     /// Whether mounts are made at all.
     pub mode: ViewMode,
-    /// The mounts, in the order in which they are made.
+    /// The mounts, in the order in which they are made. Before them come a
+    /// procfs, a `/dev` with those devices only that a rule names, and a
+    /// `/dev/shm`, all of the cage's own.
     pub mounts: Vec<Mount>,
 }
 
@@ -96,9 +98,9 @@ pub enum Mount {
     /// lands in a directory of its own and they stay as they are.
     ///
     /// `upper` and `work` are one owner's for one cage at a time, on one file
-    /// system that keeps extended attributes; nobody may change any of the
-    /// directories meanwhile, and the command must not reach them by another
-    /// way. Paths lead through no symbolic link. What the kernel leaves in
+    /// system that keeps extended attributes, and the command must not reach
+    /// them by another way. What others change beneath meanwhile is seen or
+    /// not. Paths lead through no symbolic link. What the kernel leaves in
     /// `work` is a directory without any permission. Nothing is written back
     /// to the disk at once, not even on request (`fsync`): a power failure may
     /// lose changes. A directory that lies beneath cannot be renamed, only
