@@ -66,10 +66,9 @@ impl OutputLog {
         self.file.write_all(head)?;
         self.written += head.len() as u64;
         self.tail.extend(rest);
-        while self.tail.len() > TAIL {
-            self.tail.pop_front();
-            self.left_out += 1;
-        }
+        let excess = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..excess);
+        self.left_out += excess as u64;
         Ok(())
     }
 
@@ -169,14 +168,18 @@ pub(super) async fn pump(
         {
             tracing::warn!(%error, "the log of an agent is incomplete");
         }
-        for byte in bytes {
-            if *byte == b'\n' || pending.len() == PIECE {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            let room = PIECE - pending.len();
+            let (piece, after) = rest.split_at(end.unwrap_or(rest.len()).min(room));
+            pending.extend_from_slice(piece);
+            // What follows is a line's end, or no longer fits into the piece.
+            if !after.is_empty() {
                 sink.line(stream, &pending);
                 pending.clear();
             }
-            if *byte != b'\n' {
-                pending.push(*byte);
-            }
+            rest = after.strip_prefix(b"\n").unwrap_or(after);
         }
     }
     if !pending.is_empty() {
