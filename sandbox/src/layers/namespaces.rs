@@ -37,6 +37,11 @@ impl Spaces {
         self.made.contains(UnshareFlags::NEWPID)
     }
 
+    /// Whether there is a namespace for memory and queues under a key.
+    pub(crate) fn ipc(&self) -> bool {
+        self.made.contains(UnshareFlags::NEWIPC)
+    }
+
     /// Whether there is a network namespace.
     pub(crate) fn net(&self) -> bool {
         self.made.contains(UnshareFlags::NEWNET)

@@ -10,7 +10,7 @@ use libc::sock_filter;
 
 use super::table::TABLE;
 use super::verdict::{Case, Test, Verdict};
-use super::{Internet, Priorities, Reach, Recording};
+use super::{Internet, Neighbours, Reach, Recording};
 
 const LOAD: u16 = 0x20;
 const AND: u16 = 0x54;
@@ -109,9 +109,9 @@ impl Writer {
             Verdict::Quiet => vec![say(RETURN, EPERM)],
             Verdict::Missing => vec![say(RETURN, ENOSYS)],
             Verdict::RefuseIf(cases) => any(cases, self.refused),
-            Verdict::OfOthers(cases) => match self.reach.priorities {
-                Priorities::Seen => vec![say(RETURN, ALLOWED)],
-                Priorities::Own => any(cases, self.refused),
+            Verdict::OfOthers(cases) => match self.reach.neighbours {
+                Neighbours::Apart => vec![say(RETURN, ALLOWED)],
+                Neighbours::Near => any(cases, self.refused),
             },
             Verdict::QuietIf(cases) => any(cases, EPERM),
             Verdict::Socket(open, without) => match self.reach.internet {

@@ -40,20 +40,20 @@ pub(crate) enum Internet {
     Denied,
 }
 
-/// Whether other processes' priorities are left to a PID namespace.
+/// Whether what belongs to other processes is left to namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Priorities {
-    /// Those of every process that is seen may change.
-    Seen,
-    /// Only those of the caller itself.
-    Own,
+pub(crate) enum Neighbours {
+    /// Namespaces hide them, and their shared memory.
+    Apart,
+    /// They are seen: their priorities, their memory under a key.
+    Near,
 }
 
 /// What the filter has to see to because no namespace does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) internet: Internet,
-    pub(crate) priorities: Priorities,
+    pub(crate) neighbours: Neighbours,
 }
 
 impl Reach {
@@ -67,25 +67,25 @@ impl Reach {
             }
             Network::None | Network::Gateway { .. } | Network::Open => Internet::Allowed,
         };
-        let priorities = if spaces.pid() {
-            Priorities::Seen
+        let neighbours = if spaces.pid() && spaces.ipc() {
+            Neighbours::Apart
         } else {
-            Priorities::Own
+            Neighbours::Near
         };
         Self {
             internet,
-            priorities,
+            neighbours,
         }
     }
 
     /// What a filter made for it holds.
     pub(crate) fn features(self) -> impl Iterator<Item = Feature> {
         let refused = self.internet == Internet::Denied;
-        let own = self.priorities == Priorities::Own;
+        let near = self.neighbours == Neighbours::Near;
         [
             (true, Feature::CallFilter),
             (refused, Feature::InternetRefused),
-            (own, Feature::PriorityFilter),
+            (near, Feature::PriorityFilter),
         ]
         .into_iter()
         .filter_map(|(holds, feature)| holds.then_some(feature))

@@ -158,10 +158,11 @@ const COMMON: &[Row] = calls! {
     ALLOW => SYS_bind SYS_listen SYS_accept SYS_accept4 SYS_connect SYS_shutdown
         SYS_getsockname SYS_getpeername SYS_setsockopt SYS_getsockopt
         SYS_sendto SYS_recvfrom SYS_sendmsg SYS_recvmsg SYS_sendmmsg SYS_recvmmsg;
-    // Shared memory, semaphores and queues of the cage's own.
-    ALLOW => SYS_shmget SYS_shmat SYS_shmdt SYS_shmctl SYS_semget SYS_semop SYS_semtimedop
-        SYS_semctl SYS_msgget SYS_msgsnd SYS_msgrcv SYS_msgctl SYS_mq_open SYS_mq_unlink
-        SYS_mq_timedsend SYS_mq_timedreceive SYS_mq_notify SYS_mq_getsetattr;
+    // Shared memory, semaphores and queues: the cage's own, where it has a
+    // namespace for them.
+    KEYED => SYS_shmget SYS_shmat SYS_shmctl SYS_semget SYS_semop SYS_semtimedop
+        SYS_semctl SYS_msgget SYS_msgsnd SYS_msgrcv SYS_msgctl SYS_mq_open SYS_mq_unlink;
+    ALLOW => SYS_shmdt SYS_mq_timedsend SYS_mq_timedreceive SYS_mq_notify SYS_mq_getsetattr;
 };
 
 #[cfg(target_arch = "x86_64")]

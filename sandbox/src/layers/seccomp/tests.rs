@@ -13,7 +13,7 @@ use super::attempt::{Attempt, Place};
 use super::filter::program;
 use super::table::{NEWEST, TABLE};
 use super::verdict::Verdict;
-use super::{Internet, Priorities, Reach, Recording};
+use super::{Internet, Neighbours, Reach, Recording};
 use crate::policy::Layer;
 use crate::sys::seccomp::{Refused, install};
 
@@ -31,11 +31,11 @@ const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
 const WITH_NAMESPACES: Reach = Reach {
     internet: Internet::Allowed,
-    priorities: Priorities::Seen,
+    neighbours: Neighbours::Apart,
 };
 const WITHOUT: Reach = Reach {
     internet: Internet::Denied,
-    priorities: Priorities::Own,
+    neighbours: Neighbours::Near,
 };
 
 /// Runs a program on a call as the kernel would; its answer, and the steps it took.
@@ -230,6 +230,8 @@ fn leaves_others_alone_where_they_are_seen() {
         (libc::SYS_sched_setaffinity, [7, 8], EPERM),
         (libc::SYS_prlimit64, [0, 7], ALLOW),
         (libc::SYS_prlimit64, [7, 7], EPERM),
+        (libc::SYS_shmget, [0, 1], EPERM),
+        (libc::SYS_mq_open, [0, 0], EPERM),
     ] {
         let number = u32::try_from(number).expect("because numbers are small");
         let [first, second] = arguments;

@@ -20,7 +20,7 @@ pub(super) enum Verdict {
     Missing,
     /// Refused if any of these holds, else allowed.
     RefuseIf(&'static [Case]),
-    /// The same, and only where no PID namespace hides the processes of others.
+    /// The same, and only where no namespace hides what belongs to others.
     OfOthers(&'static [Case]),
     /// As the one before the last, without a record.
     QuietIf(&'static [Case]),
@@ -97,6 +97,9 @@ const PACKET_SOCKET: Case = &[Part(1, KIND, PACKET)];
 
 /// What belongs to a process whose number comes first; zero is the caller.
 pub(super) const OTHER: Verdict = Verdict::OfOthers(&[&[Not(0, 0)]]);
+/// Whatever its arguments: memory, semaphores and queues under a key or a name
+/// that any process of this user may have made, and which nobody can tell apart.
+pub(super) const KEYED: Verdict = Verdict::OfOthers(&[&[]]);
 /// The first argument says what the second is a number of: a process, a group,
 /// a user. Numbered from 0 for priorities, and from 1 for those of devices.
 pub(super) const OTHER_PRIORITY: Verdict = Verdict::OfOthers(&[&[Not(0, 0)], &[Not(1, 0)]]);
