@@ -278,6 +278,11 @@ pub(super) struct RolesArgs {
 pub(super) enum RolesCommand {
     /// List the roles
     List,
+    /// Print the worst that an agent of a role can do here, in words and as kernel policy
+    Explain {
+        /// The role
+        name: String,
+    },
     /// Print a role's whole contract
     Show {
         /// The role

@@ -75,9 +75,13 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         .map(|layer| layer_line(*layer, &found))
         .collect();
     let guarantees = guarantees(&found);
+    // What a run would be refused for.
     let weak = guarantees
         .iter()
-        .any(|line| line.required && line.held_by.is_empty());
+        .any(|line| line.required && line.held_by.is_empty())
+        || layers
+            .iter()
+            .any(|line| line.required && line.status == "absent");
     let code = match (weak, left.is_empty()) {
         (_, false) => ExitCode::Cleanup,
         (true, true) => ExitCode::Isolation,

@@ -2,12 +2,14 @@
 //!
 //! Owns listing and printing; reading and checking role files is `config/`'s.
 
+use cofferdam_sandbox::{Policy, PolicyRow};
 use serde::Serialize;
 
 use super::args::{RolesArgs, RolesCommand};
 use super::failure::Failure;
 use super::{print, surroundings};
 use crate::config::{self, RoleSet};
+use crate::confinement;
 use crate::model::{Contract, ExitCode};
 use crate::report;
 
@@ -33,6 +35,11 @@ pub(super) fn roles(args: &RolesArgs) -> Result<ExitCode, Failure> {
     let chosen: Vec<&Contract> = match &args.command {
         RolesCommand::List => set.roles().map(|defined| &defined.contract).collect(),
         RolesCommand::Show { name } => vec![set.require(name)?],
+        RolesCommand::Explain { name } => {
+            let repo = surroundings::repository(&executor, None)?;
+            let contract = set.require(name)?;
+            return explain(args, contract, &executor.explain(&repo, contract)?);
+        }
     };
     if args.json {
         print::document(&Document {
@@ -46,8 +53,55 @@ pub(super) fn roles(args: &RolesArgs) -> Result<ExitCode, Failure> {
             RolesCommand::List => {
                 print::out_line(&format!("{:<16} {}", contract.role, one_line(contract)))
             }
-            RolesCommand::Show { .. } => print::out(&whole(contract)),
+            RolesCommand::Show { .. } | RolesCommand::Explain { .. } => {
+                print::out(&whole(contract));
+            }
         }
+    }
+    Ok(ExitCode::Success)
+}
+
+#[derive(Serialize)]
+struct Explained<'a> {
+    schema: &'static str,
+    role: &'a str,
+    contract: Vec<String>,
+    policy: Vec<String>,
+    table: Vec<PolicyRow>,
+    promised: Vec<&'static str>,
+}
+
+/// Says what a role comes to here: its contract, and the kernel policy that an
+/// agent with it would get.
+fn explain(args: &RolesArgs, contract: &Contract, policy: &Policy) -> Result<ExitCode, Failure> {
+    let explained = Explained {
+        schema: "cofferdam.explain/1",
+        role: &contract.role,
+        contract: confinement::explain_contract(contract),
+        policy: policy.words(),
+        table: policy.table(),
+        promised: policy.promised.iter().map(|one| one.sentence()).collect(),
+    };
+    if args.json {
+        print::document(&explained);
+        return Ok(ExitCode::Success);
+    }
+    print::out_line(&format!("role {}", contract.role));
+    for line in &explained.contract {
+        print::out_line(&format!("  {line}"));
+    }
+    print::out_line("\nas a process, it");
+    for line in &explained.policy {
+        print::out_line(&format!("  {}", report::plain(line)));
+    }
+    print::out_line("\nas kernel policy");
+    for row in &explained.table {
+        let (subject, rule) = (report::plain(&row.subject), report::plain(&row.rule));
+        print::out_line(&format!("  {:<9} {subject}: {rule}", row.layer.word()));
+    }
+    print::out_line("\nwhat holds whatever it does");
+    for sentence in &explained.promised {
+        print::out_line(&format!("  {sentence}"));
     }
     Ok(ExitCode::Success)
 }

@@ -36,6 +36,9 @@ pub struct Host<'a> {
     pub state: &'a Path,
     /// The repository's real checkout.
     pub checkout: &'a Path,
+    /// What of the system's settings others may not read. The superuser could,
+    /// and with that an agent of the superuser's.
+    pub private_settings: &'a [PathBuf],
     /// The directories at the top of the file system.
     pub top_level: &'a [PathBuf],
     /// Sockets of the host that have a path, links resolved.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use cofferdam_sandbox::{Access, FileRule, Mount, Otherwise};
 
 use super::input::{Host, Input};
-use super::readable::SECRETS;
+use super::readable::system_secrets;
 use crate::model::{ViewAccess, ViewMode};
 
 /// Directories at the top of the file system that stay visible; every other
@@ -146,7 +146,8 @@ fn hide_sockets(host: &Host<'_>, mounts: &mut Vec<Mount>) {
 }
 
 fn hide_secrets(host: &Host<'_>, mounts: &mut Vec<Mount>) {
-    for secret in SECRETS.map(Path::new) {
+    for secret in system_secrets(host) {
+        let secret = secret.as_path();
         if host.is_directory(secret) {
             mounts.push(Mount::Tmpfs {
                 target: secret.into(),

@@ -14,7 +14,7 @@ use super::toolchains::{NEVER, TOOLCHAINS, may_be_read};
 use crate::model::{NetworkAccess, ViewMode};
 
 /// The system's own files.
-const SYSTEM: [(&str, Rights); 17] = [
+const SYSTEM: [(&str, Rights); 16] = [
     ("/usr", Rights::ReadExecute),
     ("/bin", Rights::ReadExecute),
     ("/sbin", Rights::ReadExecute),
@@ -26,12 +26,71 @@ const SYSTEM: [(&str, Rights); 17] = [
     ("/nix/store", Rights::ReadExecute),
     ("/run/current-system", Rights::ReadExecute),
     ("/snap", Rights::ReadExecute),
-    ("/etc", Rights::Read),
     ("/var/lib/dpkg", Rights::Read),
     ("/var/lib/ca-certificates", Rights::Read),
     ("/var/cache/fontconfig", Rights::Read),
     ("/proc", Rights::Read),
     ("/sys", Rights::Read),
+];
+
+/// The system's settings, where a view covers the secrets among them.
+const SETTINGS: &str = "/etc";
+
+/// What of them is readable in place, where nothing covers the secrets: a rule
+/// for the whole would uncover them to the superuser.
+const PLAIN_SETTINGS: [&str; 52] = [
+    "/etc/adjtime",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/bash_completion.d",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/crypto-policies",
+    "/etc/debian_version",
+    "/etc/environment",
+    "/etc/fedora-release",
+    "/etc/fonts",
+    "/etc/gai.conf",
+    "/etc/gitconfig",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/inputrc",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
+    "/etc/locale.alias",
+    "/etc/locale.conf",
+    "/etc/localtime",
+    "/etc/login.defs",
+    "/etc/lsb-release",
+    "/etc/machine-id",
+    "/etc/magic",
+    "/etc/magic.mime",
+    "/etc/mailcap",
+    "/etc/mime.types",
+    "/etc/nanorc",
+    "/etc/netconfig",
+    "/etc/networks",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/perl",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/tls/certs",
+    "/etc/profile",
+    "/etc/profile.d",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/rpc",
+    "/etc/services",
+    "/etc/shells",
+    "/etc/ssl/certs",
+    "/etc/terminfo",
+    "/etc/timezone",
 ];
 
 /// Devices that belong to nobody.
@@ -57,13 +116,14 @@ const RESOLVER: [&str; 2] = ["/run/systemd/resolve", "/run/resolvconf"];
 
 /// Secrets beneath what is readable. They are covered by an empty directory
 /// or the null device; the superuser could read them otherwise.
-pub const SECRETS: [&str; 14] = [
+pub const SECRETS: [&str; 15] = [
     "/etc/shadow",
     "/etc/shadow-",
     "/etc/gshadow",
     "/etc/gshadow-",
     "/etc/sudoers",
     "/etc/sudoers.d",
+    "/etc/pki/tls/private",
     "/etc/ssl/private",
     "/etc/ssh/ssh_host_rsa_key",
     "/etc/ssh/ssh_host_ecdsa_key",
@@ -74,11 +134,18 @@ pub const SECRETS: [&str; 14] = [
     "/etc/NetworkManager/system-connections",
 ];
 
-/// What is secret on this machine: of the system's, what is listed; of the
-/// home directory's, what is never readable.
+/// What is secret on this machine: of the system's, what is listed and what
+/// others may not read; of the home directory's, what is never readable.
 pub(super) fn secrets(host: &Host<'_>) -> impl Iterator<Item = PathBuf> {
-    let system = SECRETS.into_iter().map(PathBuf::from);
-    system.chain(NEVER.iter().map(|name| host.home.join(name)))
+    system_secrets(host).chain(NEVER.iter().map(|name| host.home.join(name)))
+}
+
+/// The system's part of it.
+pub(super) fn system_secrets(host: &Host<'_>) -> impl Iterator<Item = PathBuf> {
+    let listed = SECRETS.into_iter().map(PathBuf::from);
+    let private = host.private_settings.iter();
+    let listed_already = |path: &&PathBuf| !SECRETS.iter().any(|one| Path::new(one) == *path);
+    listed.chain(private.filter(listed_already).cloned())
 }
 
 /// The rules for everything that is read and executed but not written, and
@@ -93,6 +160,13 @@ pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {
         if !(in_place && host.home.starts_with(path)) {
             rules.add(path, rights);
         }
+    }
+    if in_place {
+        for path in PLAIN_SETTINGS {
+            rules.add(Path::new(path), Rights::Read);
+        }
+    } else {
+        rules.add(Path::new(SETTINGS), Rights::Read);
     }
     for path in DEVICES {
         rules.add(Path::new(path), Rights::Device);

@@ -1,22 +1,22 @@
 //! From a workspace to the policy of its cage.
 //!
-//! Owns gathering the facts that confinement decides on: what the machine
-//! achieved when it was tried, the person's environment, which paths exist.
-//! Agents and checks of merged trees get their cages by this one way.
+//! Owns what an agent's own directory must hold before there is a policy, and
+//! the one way in which agents and checks of merged trees get theirs. What is
+//! known of the machine is gathered by `host`.
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use cofferdam_sandbox::{Enforcement, Layer, Policy, Status};
 
 use super::caches::{caches, copy_plain_files};
 use super::error::{Error, Stage};
+use super::host::{HostFacts, room};
 use super::site::Site;
 use super::tool_settings::copy_settings;
-use crate::confinement::{self, AgentFacts, Found, Host, Input, Room, Waivers};
+use crate::confinement::{self, AgentFacts, Input, Waivers};
 use crate::model::{AgentId, Brief, Contract, Deadline, EnvEntry, ResourceLimits, RunId, ViewMode};
 use crate::workspace::Workspace;
 
@@ -85,23 +85,15 @@ pub(super) fn policy(
     let denials = workspace.dir.join(DENIALS);
     fs::write(&denials, b"").map_err(confining)?;
     view.readable.push(denials.clone());
-    let home = match site
-        .variables
-        .get(&OsString::from("HOME"))
-        .map(PathBuf::from)
-    {
-        Some(home) => home.canonicalize().unwrap_or(home),
-        // Without a home there is nothing of the person's to show or to hide.
-        None => PathBuf::from("/nonexistent"),
-    };
+    let host = HostFacts::gather(site);
+    let home = &host.home;
     let caches = if inmate.contract.execute {
-        copy_plain_files(&home, &workspace.view.home).map_err(confining)?;
-        copy_settings(site, &home, &workspace.view.home).map_err(confining)?;
-        caches(site, workspace, &home).map_err(confining)?
+        copy_plain_files(home, &workspace.view.home).map_err(confining)?;
+        copy_settings(site, home, &workspace.view.home).map_err(confining)?;
+        caches(site, workspace, home).map_err(confining)?
     } else {
         Vec::new()
     };
-    let (top_level, sockets) = (top_level(), sockets());
     let input = Input {
         contract: inmate.contract,
         view: &view,
@@ -119,40 +111,13 @@ pub(super) fn policy(
             port: port_of(inmate.agent),
         },
         caches: &caches,
-        host: Host {
-            home: &home,
-            own_exe: &site.own_exe,
-            state: site.state.path(),
-            checkout: workspace.original(),
-            top_level: &top_level,
-            sockets: &sockets,
-            variables: &site.variables,
-            look: &look,
-        },
+        host: host.of(site, workspace.original()),
         waivers: &machine.waivers,
         enforcement: &machine.enforcement,
         limits: inmate.limits,
         room: room(&workspace.dir),
     };
     confinement::policy(&input).map_err(|error| Error::at(Stage::Confinement, error))
-}
-
-/// What the machine has for the agent of this directory.
-fn room(directory: &Path) -> Room<'_> {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|line| line.split_whitespace().next());
-    let disk = rustix::fs::statvfs(directory).ok();
-    let disk = disk.as_ref();
-    Room {
-        directory,
-        memory: kib
-            .and_then(|kib| kib.parse::<u64>().ok())
-            .map(|kib| kib << 10),
-        free_bytes: disk.map(|disk| disk.f_bavail * disk.f_frsize),
-        // A file system that makes its inodes as it goes says zero.
-        free_files: disk.map(|disk| disk.f_favail).filter(|files| *files > 0),
-    }
 }
 
 /// The directories that the agent's variables name: a program that is told of
@@ -181,49 +146,4 @@ fn port_of(agent: &AgentId) -> u16 {
     let digits = agent.as_str().rsplit('-').next().unwrap_or_default();
     let bits = u64::from_str_radix(digits, 16).unwrap_or_default();
     FIRST_PORT + u16::try_from(bits % PORTS).expect("because the number of ports fits")
-}
-
-/// The directories at the top of the file system, links left out: what they
-/// lead to is looked at by itself.
-fn top_level() -> Vec<PathBuf> {
-    let entries = fs::read_dir("/").into_iter().flatten().flatten();
-    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut found: Vec<PathBuf> = directories.map(|entry| entry.path()).collect();
-    found.sort();
-    found
-}
-
-/// The sockets that the host's programs have bound to a path, as the kernel
-/// lists them for this network namespace (`/proc/net/unix`, last column).
-fn sockets() -> Vec<PathBuf> {
-    let list = fs::read("/proc/net/unix").unwrap_or_default();
-    let mut found: Vec<PathBuf> = list
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| {
-            line.iter()
-                .position(|byte| *byte == b'/')
-                .map(|at| &line[at..])
-        })
-        .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
-        .filter(|path| fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()))
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
-    found.sort();
-    found.dedup();
-    found
-}
-
-fn look(path: &Path) -> Found {
-    match fs::symlink_metadata(path) {
-        Err(_) => Found::Nothing,
-        Ok(data) if data.is_dir() => Found::Directory,
-        Ok(data) if data.is_symlink() => {
-            if path.exists() {
-                Found::Other
-            } else {
-                Found::Nothing
-            }
-        }
-        Ok(_) => Found::Other,
-    }
 }

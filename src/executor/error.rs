@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 
-use cofferdam_sandbox::{PolicyError, SpawnError};
+use cofferdam_sandbox::{HelperError, PolicyError, SpawnError};
 
 use crate::model::ExitCode;
 use crate::{cleanup, config, confinement, git, integration, store, workspace};
@@ -267,7 +267,12 @@ impl From<SpawnError> for Fault {
             SpawnError::Policy { .. }
             | SpawnError::Unheld { .. }
             | SpawnError::CanaryEscaped { .. } => Self::new(ExitCode::Isolation, error),
-            SpawnError::Helper { .. } => by_disk(ExitCode::Internal, error),
+            // A step of the helper that no policy explains is the machine's
+            // doing: isolation is not to be had here.
+            SpawnError::Helper(HelperError::Step { .. } | HelperError::Protocol { .. }) => {
+                by_disk(ExitCode::Isolation, error)
+            }
+            SpawnError::Helper(HelperError::Start { .. }) => by_disk(ExitCode::Internal, error),
         }
     }
 }

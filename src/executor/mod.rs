@@ -34,6 +34,8 @@ mod denials;
 mod errand;
 mod error;
 mod events;
+mod explain;
+mod host;
 mod land;
 mod pipeline;
 mod place;

@@ -164,30 +164,43 @@ impl Layout<'_> {
 
 /// How an agent sees the workspace in `dir`.
 pub(super) fn view(repo: &Repository, basis: &Basis, dir: &Path) -> View {
+    let mode = match basis.mounted {
+        true => ViewMode::Mounted,
+        false => ViewMode::InPlace,
+    };
+    let mut view = foreseen(repo, (basis.access, mode), dir);
+    let alternates = basis.alternates.iter().filter_map(PathCode::path);
+    view.readable.extend(alternates);
+    view
+}
+
+/// How an agent would see a workspace in `dir`, whether or not there is one.
+#[must_use]
+pub fn foreseen(repo: &Repository, (writer, mode): (Access, ViewMode), dir: &Path) -> View {
     let layout = Layout(dir);
     let (home, tmp) = (dir.join("home"), dir.join("tmp"));
-    let access = match basis.access {
+    let mounted = mode == ViewMode::Mounted;
+    let access = match writer {
         Access::Writer => ViewAccess::ReadWrite,
         Access::Reader => ViewAccess::ReadOnly,
     };
-    let objects = if basis.mounted {
+    let objects = if mounted {
         layout.objects()
     } else {
         repo.objects_dir().to_owned()
     };
     let mut readable = vec![objects];
-    readable.extend(basis.alternates.iter().filter_map(PathCode::path));
-    let root = if basis.mounted {
+    let root = if mounted {
         repo.top().to_owned()
     } else {
         layout.tree()
     };
     let mut writable = vec![home.clone(), tmp.clone()];
-    match basis.access {
+    match writer {
         Access::Writer => writable.insert(0, root.clone()),
         Access::Reader => readable.push(root.clone()),
     }
-    let mounts = match basis.mounted {
+    let mounts = match mounted {
         false => Vec::new(),
         true => vec![
             // First: the mount over the repository hides where it comes from.
@@ -204,10 +217,7 @@ pub(super) fn view(repo: &Repository, basis: &Basis, dir: &Path) -> View {
         ],
     };
     View {
-        mode: match basis.mounted {
-            true => ViewMode::Mounted,
-            false => ViewMode::InPlace,
-        },
+        mode,
         root,
         mounts,
         writable,

@@ -44,7 +44,7 @@ pub use backend::{
 pub use dispose::{dispose, remove_beneath};
 pub use error::Error;
 pub use index_copy::IndexCopy;
-pub use layout::reopen;
+pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 

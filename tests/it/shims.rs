@@ -14,36 +14,39 @@ use crate::support::{Repo, Run, TestEnv, TreePrint, agents, only_agent, shown};
 /// names (of promises or layers) with which a run starts there all the same.
 struct Row {
     feature: Feature,
+    /// The layer without which nothing starts, whoever else holds its promises.
+    layer: Option<&'static str>,
     root: &'static [&'static str],
     user: &'static [&'static str],
     given_up: &'static [&'static str],
 }
 
-const SECRETS: &[&str] = &["no_read_of_secrets"];
 const WITHOUT_A_VIEW: &[&str] = &["no_metadata_change_outside", "no_host_sockets"];
 
 const fn both(feature: Feature, unheld: &'static [&'static str]) -> Row {
-    without_layer(feature, unheld, unheld)
-}
-
-const fn without_layer(
-    feature: Feature,
-    unheld: &'static [&'static str],
-    given_up: &'static [&'static str],
-) -> Row {
     Row {
         feature,
+        layer: None,
         root: unheld,
         user: unheld,
-        given_up,
+        given_up: unheld,
+    }
+}
+
+/// A machine without file rules: there is no cage without, unless it is said.
+const fn without_rules(feature: Feature) -> Row {
+    Row {
+        layer: Some("landlock"),
+        given_up: &["landlock"],
+        ..both(feature, &[])
     }
 }
 
 const TABLE: [Row; 16] = [
-    without_layer(Feature::Landlock, SECRETS, &["landlock"]),
-    without_layer(Feature::LandlockSwitch, SECRETS, &["landlock"]),
-    without_layer(Feature::LandlockSince(1), SECRETS, &["landlock"]),
-    without_layer(Feature::LandlockSince(2), SECRETS, &["landlock"]),
+    without_rules(Feature::Landlock),
+    without_rules(Feature::LandlockSwitch),
+    both(Feature::LandlockSince(1), &[]),
+    both(Feature::LandlockSince(2), &[]),
     both(Feature::LandlockSince(3), &[]),
     both(Feature::LandlockSince(4), &[]),
     both(Feature::LandlockSince(5), &[]),
@@ -52,6 +55,7 @@ const TABLE: [Row; 16] = [
     both(Feature::Namespaces, WITHOUT_A_VIEW),
     Row {
         feature: Feature::UserNamespaces,
+        layer: None,
         // Who has the privilege makes the others without it.
         root: &[],
         user: WITHOUT_A_VIEW,
@@ -61,7 +65,7 @@ const TABLE: [Row; 16] = [
     both(Feature::Mounts, WITHOUT_A_VIEW),
     both(Feature::MountDescriptors, WITHOUT_A_VIEW),
     both(Feature::NetworkNamespaces, &[]),
-    both(Feature::Seccomp, &[]),
+    both(Feature::Seccomp, &["no_host_sockets"]),
 ];
 
 /// Without these the helper itself cannot work; nothing can be given up.
@@ -133,13 +137,13 @@ fn nothing_starts_where_a_promise_is_not_held() {
             env,
             &["run", "--json", "--", "sh", "-c", "echo > n.txt"],
         );
-        if names.is_empty() {
+        if names.is_empty() && row.layer.is_none() {
             run.expect_code(0);
             assert!(repo.has("n.txt"), "{feature}");
             return;
         }
         let error = run.expect_error(4);
-        for name in names {
+        for name in names.iter().chain(&row.layer) {
             let told = error["message"]
                 .as_str()
                 .is_some_and(|text| text.contains(name));
@@ -190,7 +194,7 @@ fn what_is_given_up_by_name_starts_and_is_recorded() {
             home = shown(&env.home()),
         );
         let mut arguments = vec!["run", "--json"];
-        if !names.is_empty() {
+        if !names.is_empty() || row.layer.is_some() {
             let given_up = row.given_up.iter();
             arguments.extend(given_up.flat_map(|name| ["--allow-degraded", name]));
         }
@@ -202,14 +206,20 @@ fn what_is_given_up_by_name_starts_and_is_recorded() {
         for (before, after) in before.iter().zip(&after) {
             before.expect_same(after);
         }
-        let kept = !names.contains(&"no_read_of_secrets");
         assert!(
-            !kept || !run.stderr.contains("a secret"),
+            !run.stderr.contains("a secret"),
             "{feature}: {}",
             run.stderr
         );
         let record = run.json();
         let agent = only_agent(&record);
+        let asked: Vec<_> = arguments
+            .windows(2)
+            .filter(|pair| pair[0] == "--allow-degraded")
+            .map(|pair| Value::from(pair[1]))
+            .collect();
+        let recorded = agent["waived"].as_array().cloned().unwrap_or_default();
+        assert_eq!(recorded, asked, "{feature}: {agent:#}");
         for name in names {
             assert_eq!(
                 agent["guarantees"][name],
@@ -260,7 +270,8 @@ fn the_name_that_a_refusal_tells_to_give_up_is_enough() {
         let feature = row.feature;
         let repo = env.repo();
         let mut arguments = vec!["run", "--json"];
-        arguments.extend(names.iter().flat_map(|name| ["--allow-degraded", name]));
+        let given_up = names.iter().chain(&row.layer);
+        arguments.extend(given_up.flat_map(|name| ["--allow-degraded", name]));
         arguments.extend(["--", "sh", "-c", "echo new > n.txt"]);
         without(feature, env, &arguments).expect_code(0);
         assert_eq!(repo.text("n.txt"), "new\n", "{feature}");
@@ -272,7 +283,8 @@ fn doctor_ends_as_a_run_would() {
     on_each_machine(|env, row, names| {
         let feature = row.feature;
         let _repo = env.repo();
-        let code = if names.is_empty() { 0 } else { 4 };
+        let refused = !names.is_empty() || row.layer.is_some();
+        let code = if refused { 4 } else { 0 };
         let run = without(feature, env, &["doctor", "--json"]);
         assert_eq!(run.code, code, "{feature}: {}", run.stdout);
     });

@@ -7,16 +7,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use super::LayerError;
 use crate::sys::process::{Range, close_range, place, take_stdin};
 
-/// Takes the life line off standard input and closes everything else that was inherited.
-pub(crate) fn take_line() -> Result<OwnedFd, LayerError> {
-    let line = take_stdin().map_err(LayerError::step("take the life line"))?;
+/// Takes the life line off standard input.
+pub(crate) fn take_line() -> std::io::Result<OwnedFd> {
+    take_stdin()
+}
+
+/// Closes everything that was inherited but the life line.
+pub(crate) fn close_others(line: &OwnedFd) -> Result<(), LayerError> {
     let number =
         u32::try_from(line.as_raw_fd()).expect("because the kernel gave a valid descriptor");
     close_range(3, number - 1, Range::Close)
         .map_err(LayerError::step("close inherited descriptors"))?;
     close_range(number + 1, u32::MAX, Range::Close)
-        .map_err(LayerError::step("close inherited descriptors"))?;
-    Ok(line)
+        .map_err(LayerError::step("close inherited descriptors"))
 }
 
 /// Puts what the launcher passed on standard input; an empty one if it passed nothing.

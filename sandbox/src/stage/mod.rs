@@ -90,7 +90,10 @@ fn run() -> ! {
     let Ok(line) = descriptors::take_line() else {
         exit_now(1)
     };
-    exit_now(finish(&line, guard::enter(&line)))
+    let entered = descriptors::close_others(&line)
+        .map_err(Stop::from)
+        .and_then(|()| guard::enter(&line));
+    exit_now(finish(&line, entered))
 }
 
 /// Tells the launcher why the stage stopped.

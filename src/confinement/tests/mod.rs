@@ -174,6 +174,7 @@ impl Machine {
                 own_exe: &self.own_exe,
                 state: Path::new("/home/ann/.local/state/cofferdam"),
                 checkout: Path::new("/home/me/repo"),
+                private_settings: &[PathBuf::from("/etc/private.key")],
                 top_level: &TOP_LEVEL.map(PathBuf::from),
                 sockets: &[
                     PathBuf::from("/opt/daemon/socket"),

@@ -1,0 +1,67 @@
+//! The policy that an agent of a role would get here, without an agent.
+//!
+//! Owns the example that `roles explain` shows: the same tables and the same
+//! machine as for a real agent, with a made-up workspace. Makes nothing.
+
+use std::path::Path;
+
+use cofferdam_sandbox::Policy;
+
+use super::cage::Machine;
+use super::error::{Error, Stage};
+use super::host::{HostFacts, room};
+use super::site::{Executor, Site};
+use crate::confinement::{self, AgentFacts, Input, Waivers};
+use crate::git::Repository;
+use crate::model::Contract;
+use crate::workspace::{self, Access};
+
+impl Executor {
+    /// The kernel policy of an agent with this contract in this repository.
+    ///
+    /// Its own directory and its command are examples; what its role and this
+    /// machine decide is what an agent would get.
+    ///
+    /// # Errors
+    /// The machine could not be tried, or does not hold what is promised.
+    pub fn explain(&self, repo: &Repository, contract: &Contract) -> Result<Policy, Error> {
+        let site: &Site = &self.site;
+        let machine = Machine {
+            enforcement: self.probe()?,
+            waivers: Waivers::default(),
+        };
+        let (run, agent) = (Site::new_run_id(), Site::new_agent_id());
+        let directory = site.state.path().join("agents/EXAMPLE");
+        let access = if contract.is_writer() {
+            Access::Writer
+        } else {
+            Access::Reader
+        };
+        let view = workspace::foreseen(repo, (access, machine.view_mode()), &directory);
+        let host = HostFacts::gather(site);
+        let input = Input {
+            contract,
+            view: &view,
+            command: &["sh".into()],
+            cwd: &view.root,
+            env: &[],
+            agent: AgentFacts {
+                run: &run,
+                agent: &agent,
+                name: &contract.role,
+                depth: 0,
+                deadline: None,
+                brief: &directory.join("brief.json"),
+                denials: &directory.join("denials.jsonl"),
+                port: 20_000,
+            },
+            caches: &[],
+            host: host.of(site, repo.top()),
+            waivers: &machine.waivers,
+            enforcement: &machine.enforcement,
+            limits: contract.limits,
+            room: room(Path::new("/")),
+        };
+        confinement::policy(&input).map_err(|error| Error::at(Stage::Confinement, error))
+    }
+}

@@ -1,0 +1,137 @@
+//! What an agent's confinement has to know of the machine and of the person.
+//!
+//! Owns looking: at the top of the file system, at sockets that are bound, at
+//! settings that others may not read, at memory and disk. It decides nothing;
+//! `confinement` does, and touches nothing.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::site::Site;
+use crate::confinement::{Found, Host, Room};
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct HostFacts {
+    /// The person's home directory, links resolved.
+    pub(super) home: PathBuf,
+    top_level: Vec<PathBuf>,
+    sockets: Vec<PathBuf>,
+    private_settings: Vec<PathBuf>,
+}
+
+impl HostFacts {
+    /// Looks at the machine as it is now.
+    pub(super) fn gather(site: &Site) -> Self {
+        let home = site.variables.get(OsStr::new("HOME")).map(PathBuf::from);
+        Self {
+            home: match home {
+                Some(home) => home.canonicalize().unwrap_or(home),
+                // Without a home there is nothing of the person's to show or
+                // to hide.
+                None => PathBuf::from("/nonexistent"),
+            },
+            top_level: top_level(),
+            sockets: sockets(),
+            private_settings: private_settings(),
+        }
+    }
+
+    /// The same as `confinement` takes it.
+    pub(super) fn of<'a>(&'a self, site: &'a Site, checkout: &'a Path) -> Host<'a> {
+        Host {
+            home: &self.home,
+            own_exe: &site.own_exe,
+            state: site.state.path(),
+            checkout,
+            private_settings: &self.private_settings,
+            top_level: &self.top_level,
+            sockets: &self.sockets,
+            variables: &site.variables,
+            look: &look,
+        }
+    }
+}
+
+/// What the machine has for the agent of this directory.
+pub(super) fn room(directory: &Path) -> Room<'_> {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|line| line.split_whitespace().next());
+    let disk = rustix::fs::statvfs(directory).ok();
+    let disk = disk.as_ref();
+    Room {
+        directory,
+        memory: kib
+            .and_then(|kib| kib.parse::<u64>().ok())
+            .map(|kib| kib << 10),
+        free_bytes: disk.map(|disk| disk.f_bavail * disk.f_frsize),
+        // A file system that makes its inodes as it goes says zero.
+        free_files: disk.map(|disk| disk.f_favail).filter(|files| *files > 0),
+    }
+}
+
+/// The directories at the top of the file system, links left out: what they
+/// lead to is looked at by itself.
+fn top_level() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/").into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut found: Vec<PathBuf> = directories.map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+/// The entries of `/etc` that only their owner or group may read. What lies
+/// deeper is for the list of secrets.
+fn private_settings() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/etc").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| {
+            entry.metadata().is_ok_and(|data| {
+                let readable = if data.is_dir() { 0o001 } else { 0o004 };
+                !data.is_symlink() && data.permissions().mode() & readable == 0
+            })
+        })
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found
+}
+
+/// The sockets that the host's programs have bound to a path, as the kernel
+/// lists them for this network namespace (`/proc/net/unix`, last column).
+fn sockets() -> Vec<PathBuf> {
+    let list = fs::read("/proc/net/unix").unwrap_or_default();
+    let mut found: Vec<PathBuf> = list
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| {
+            line.iter()
+                .position(|byte| *byte == b'/')
+                .map(|at| &line[at..])
+        })
+        .map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
+        .filter(|path| fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()))
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn look(path: &Path) -> Found {
+    match fs::symlink_metadata(path) {
+        Err(_) => Found::Nothing,
+        Ok(data) if data.is_dir() => Found::Directory,
+        Ok(data) if data.is_symlink() => {
+            if path.exists() {
+                Found::Other
+            } else {
+                Found::Nothing
+            }
+        }
+        Ok(_) => Found::Other,
+    }
+}
