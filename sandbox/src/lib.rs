@@ -1,26 +1,32 @@
 //! A policy in, a confined child out, and an honest report of what each layer achieved.
 //!
-//! # What it guarantees
+//! # Threat model
 //!
-//! For a command that [`spawn`] started under a policy whose layers are all
-//! [`Status::Full`] (tests in `tests/cage/`):
+//! The command is hostile: it, and whatever it starts, tries to change, read or
+//! disturb what its policy does not grant, now or after its end. It knows this
+//! program. The kernel, the launcher, the policy and other processes of the same
+//! user are trusted; so is the machine before the start. Out of scope are bugs
+//! of the kernel in calls that stay permitted, side channels of the processor,
+//! and what people do with the results. A process outside that hands a
+//! descriptor in (over a socket that a rule makes reachable) widens the cage.
 //!
-//! * Nothing outside the writable rules changes: no content, no name, no mode,
-//!   no time. Nothing without a rule is opened.
-//! * Every process it leaves behind, however it detached itself, is dead when
-//!   [`Confined::wait`] returns; and all of it dies with the launcher, also if
-//!   that is killed.
-//! * It has no capability and gets none, has the three standard descriptors,
-//!   the environment given and nothing else, and sees no process but its own.
-//! * It uses no more than its [`Limits`] say, and what is cut short for that
-//!   is told by which ([`Ended::limit`]).
-//! * It reaches no socket of the host but those whose path the view shows.
-//! * These hold for the superuser too, whose switches in `/proc/sys` stay
-//!   read-only.
+//! What is promised is a list of [`Guarantee`]s, each held by at least one layer
+//! and by two where the kernel allows it; [`guarantees`] is the table of who
+//! holds what, and says what ordinary machines hold. It decides the refusal,
+//! the report and the documentation alike. The superuser as launcher gets no
+//! other promises than anybody.
 //!
-//! A layer that falls short is in the [`Enforcement`]; one that is required
-//! and falls short is a refusal. Landlock is required unless it is waived by
-//! name.
+//! # How it is known
+//!
+//! What a layer achieved is a [`Status`] in the [`Enforcement`], and what of the
+//! kernel is in force a [`Feature`]; both are set by the code that did the
+//! thing. Then, before the command, the finished cage is tried from inside:
+//! canaries attempt what is claimed to be impossible ([`Enforcement::tried`]),
+//! and one that succeeds means that nothing is started. A guarantee that is
+//! promised ([`Policy::promised`]) and held by nobody, or a layer that is
+//! required and falls short, is a refusal. Landlock is required unless it is
+//! waived by name. Tests: `tests/cage/` for what is granted, `tests/escape/` for
+//! what is not, with each feature of the kernel taken away in turn.
 //!
 //! # The order
 //!
@@ -29,10 +35,13 @@
 //! descriptors, leaves the namespaces, builds the view, enters a late user
 //! namespace (if privileged), enters the directory, drops privilege, applies
 //! Landlock and then the filter, tries to get out, sets the limits, and only
-//! then executes the command.
+//! then executes the command. A guard outside the PID namespace and a keeper
+//! inside live as long as the command and end with the launcher, however that
+//! ended.
 //!
-//! The view: everything is read-only and without set-user-id; then procfs, pseudo-terminals
-//! and shared memory of the cage's own; then the policy's mounts in order. A
+//! The view: everything is read-only and without set-user-id; then procfs (all
+//! of it read-only), devices, pseudo-terminals and shared memory of the cage's
+//! own; then the policy's mounts in order. A
 //! path with a rule that a private directory would hide is shown again at its
 //! own place, and a path with a writable rule that no mount covers is made
 //! writable there.
@@ -53,17 +62,25 @@
 //!   read (in place, without namespaces), are not counted.
 //! * The interface of the unified hierarchy for memory and processes is written
 //!   from its documentation and was not run on a machine that offers it.
-//! * Without a network there is no TCP inside either, not even to oneself.
+//! * Without a network namespace the filter refuses every socket of the
+//!   internet, also to oneself. In one of its own, the loopback leads nowhere.
+//! * `RLIMIT_NPROC` does not bind the superuser outside a user namespace; the
+//!   group does.
 //! * The right to execute is about `execve`: what can be read can be
 //!   interpreted, or mapped by a loader that may be executed.
 //! * A command can make set-user-id files in its own directory by `openat2`,
 //!   whose mode no filter sees, and set-group-id ones by `chmod`, which on
 //!   directories is ordinary. Whoever takes its results must drop such bits, and
 //!   keep others out of the directory.
-//! * Paths in a policy are followed when the command starts. A path of which
-//!   an earlier command could have replaced a part must not be given a rule.
-//! * In place and without namespaces, attributes of the user's other files can
-//!   be changed and the host's processes seen; the report says so.
+//! * Links in the paths of a policy are followed once, by the helper; one that
+//!   is put there later is a refusal and changes nothing. A directory that an
+//!   earlier command could have replaced must not be given a rule all the same.
+//! * In place, without mounts, attributes of the user's other files can be
+//!   changed, names be looked up and watched, and the host's processes seen;
+//!   [`Enforcement::holes`] says so.
+//! * Landlock 8 to 10, kernels other than Linux 6.18, AppArmor's rules and
+//!   aarch64 (which compiles) were not run; the table marks what follows from
+//!   documentation alone.
 //! * The filter denies what is known to be dangerous, and calls that are newer
 //!   than itself; it is no list of what is needed. Bugs of the kernel in
 //!   permitted calls are out of its reach.

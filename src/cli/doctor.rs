@@ -4,6 +4,7 @@
 //! throw-away child, and the guarantees follow from what was achieved. With
 //! `--repair` dead runs are recovered as well.
 
+use cofferdam_sandbox::guarantees::{Holder, held};
 use cofferdam_sandbox::{Enforcement, Feature, Guarantee, Layer, Status};
 use serde::Serialize;
 
@@ -22,6 +23,8 @@ struct Document {
     layers: Vec<LayerLine>,
     guarantees: Vec<GuaranteeLine>,
     holes: Vec<String>,
+    /// Why refusals of some layers are not recorded here.
+    unrecorded: Vec<String>,
     stale: Vec<String>,
     recovered: Vec<String>,
     left: Vec<LeftOver>,
@@ -33,7 +36,7 @@ struct LayerLine {
     required: bool,
     status: &'static str,
     missing: Vec<String>,
-    probe: &'static str,
+    probe: String,
 }
 
 #[derive(Serialize)]
@@ -75,13 +78,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         .map(|layer| layer_line(*layer, &found))
         .collect();
     let guarantees = guarantees(&found);
-    // What a run would be refused for.
-    let weak = guarantees
-        .iter()
-        .any(|line| line.required && line.held_by.is_empty())
-        || layers
-            .iter()
-            .any(|line| line.required && line.status == "absent");
+    let weak = is_weak(&layers, &guarantees);
     let code = match (weak, left.is_empty()) {
         (_, false) => ExitCode::Cleanup,
         (true, true) => ExitCode::Isolation,
@@ -95,6 +92,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         layers,
         guarantees,
         holes: found.holes.clone(),
+        unrecorded: confinement::unrecorded(&found),
         stale: stale.iter().map(ToString::to_string).collect(),
         recovered: whole.map(|run| run.run.to_string()).collect(),
         left,
@@ -105,6 +103,13 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         tell(&document, &found);
     }
     Ok(code)
+}
+
+/// Whether a run would be refused here.
+fn is_weak(layers: &[LayerLine], guarantees: &[GuaranteeLine]) -> bool {
+    let unheld = |line: &GuaranteeLine| line.required && line.held_by.is_empty();
+    let absent = |line: &LayerLine| line.required && line.status == "absent";
+    guarantees.iter().any(unheld) || layers.iter().any(absent)
 }
 
 fn guarantees(found: &Enforcement) -> Vec<GuaranteeLine> {
@@ -147,7 +152,27 @@ fn layer_line(layer: Layer, found: &Enforcement) -> LayerLine {
         required: layer == Layer::Landlock,
         status,
         missing,
-        probe: "applied in a child that then tried to get out",
+        probe: probe_of(layer, found),
+    }
+}
+
+/// What was tried against a layer: it was applied for real, and then every
+/// guarantee that it helps to hold was attempted to be broken.
+fn probe_of(layer: Layer, found: &Enforcement) -> String {
+    let held = held(&found.features);
+    let tried: Vec<&str> = found
+        .tried
+        .iter()
+        .filter(|one| held[&one.guarantee].contains(&Holder::Layer(layer)))
+        .map(|one| one.attempt.as_str())
+        .collect();
+    if tried.is_empty() {
+        "applied in a child".to_owned()
+    } else {
+        format!(
+            "applied in a child that failed, as it must, to {}",
+            tried.join("; ")
+        )
     }
 }
 
@@ -181,6 +206,9 @@ fn tell(document: &Document, found: &Enforcement) {
     }
     for hole in &document.holes {
         print::out_line(&format!("not covered: {}", report::plain(hole)));
+    }
+    for reason in &document.unrecorded {
+        print::out_line(&format!("denials not recorded: {}", report::plain(reason)));
     }
     for run in &document.stale {
         print::out_line(&format!(

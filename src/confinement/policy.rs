@@ -124,14 +124,17 @@ fn achievable(input: &Input<'_>) -> BTreeSet<Feature> {
 }
 
 /// What was in full force when the machine was tried must be so again, or
-/// nothing starts. Limits are partial on many machines.
+/// nothing starts.
 fn is_required(layer: Layer, input: &Input<'_>) -> bool {
     let full = input.enforcement.status(layer) == Some(&Status::Full);
     let left_out = match layer {
         Layer::Mounts => input.view.mode == ViewMode::InPlace,
         Layer::Network => input.contract.network == NetworkAccess::Open,
-        Layer::Limits => true,
-        Layer::Landlock | Layer::Namespaces | Layer::Seccomp | Layer::Capabilities => false,
+        Layer::Landlock
+        | Layer::Namespaces
+        | Layer::Seccomp
+        | Layer::Capabilities
+        | Layer::Limits => false,
     };
     full && !left_out && !input.waivers.layers().contains(&layer)
 }
@@ -178,7 +181,14 @@ fn files(input: &Input<'_>, readable: Vec<FileRule>, mounted: &Mounted) -> Vec<F
         } else {
             seen
         };
-        add(&input.view.writable, rights);
+        // Home and temporary directory have theirs already, whatever the role.
+        let private = [&input.view.home, &input.view.tmp];
+        let copy = input.view.writable.iter();
+        let copy: Vec<PathBuf> = copy
+            .filter(|path| !private.contains(path))
+            .cloned()
+            .collect();
+        add(&copy, rights);
     }
     rules
 }

@@ -8,6 +8,8 @@
 //! To promise something more: its line in `name` and its row in `table`. To
 //! use something more of the kernel: its line in `feature`, a place in `stage`
 //! that finds out whether it is in force, and the rows that it helps to hold.
+//!
+#![doc = include_str!("../../GUARANTEES.md")]
 
 mod feature;
 mod machines;
