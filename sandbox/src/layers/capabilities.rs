@@ -33,12 +33,8 @@ pub(crate) fn apply(policy: &Policy) -> Result<Status, LayerError> {
     for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
         caps::clear(None, set).map_err(LayerError::step(format!("clear {set:?} capabilities")))?;
     }
-    for set in [
-        CapSet::Effective,
-        CapSet::Permitted,
-        CapSet::Inheritable,
-        CapSet::Ambient,
-    ] {
+    // What is ambient is permitted too, so it need not be looked at by itself.
+    for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
         let left = caps::read(None, set).map_err(LayerError::step("read capabilities"))?;
         if !left.is_empty() {
             return Err(LayerError::Step {

@@ -2,7 +2,7 @@
 //!
 //! They change the calling thread or its namespaces and share no memory.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_short, c_uint, c_ulong};
+use std::ffi::{CStr, c_char, c_long, c_short, c_uint, c_ulong};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -154,19 +154,24 @@ pub(crate) fn landlock_abi() -> io::Result<u32> {
 /// Drops every capability from the bounding set, also those newer than this program.
 pub(crate) fn drop_bounding_set() -> io::Result<()> {
     for capability in 0..64 as c_ulong {
-        // SAFETY: the call reads two numbers.
-        let held = unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) };
-        match held {
+        // SAFETY: the call reads two numbers. One that is not held is fine.
+        let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        match check(c_long::from(result)) {
+            Ok(_) => {}
             // The first number that the kernel does not know ends the list.
-            c_int::MIN..0 => break,
-            0 => {}
-            1.. => {
-                // SAFETY: as above.
-                check(c_long::from(unsafe {
-                    libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0)
-                }))?;
-            }
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
+            // Who may not drop may have nothing to drop.
+            Err(_) if bounding_set_is_empty() => break,
+            Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+fn bounding_set_is_empty() -> bool {
+    (0..64 as c_ulong).all(|capability| {
+        // SAFETY: the call reads two numbers. What the kernel does not know is
+        // an error, and so not held.
+        unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) != 1 }
+    })
 }
