@@ -12,7 +12,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::SendFlags;
+use rustix::net::{SendFlags, Shutdown, shutdown};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::denial::Denial;
@@ -114,13 +114,13 @@ impl Killer {
 
 impl Line {
     fn order(&self, byte: u8) {
-        // Fails if the other side has ended, or if a thousand orders are
-        // waiting already; either way there is nothing left to say.
-        let _ = rustix::net::send(
-            &self.socket,
-            &[byte],
-            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-        );
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let sent = rustix::net::send(&self.socket, &[byte], flags);
+        // A thousand orders may be waiting already. The end of the line is
+        // heard behind them, and is an order too.
+        if sent == Err(rustix::io::Errno::AGAIN) && byte == KILL {
+            let _ = shutdown(&self.socket, Shutdown::Write);
+        }
     }
 }
 
@@ -220,7 +220,18 @@ impl Confined {
         let (mut status, mut emptied) = (None, None);
         let mut denials = BTreeMap::new();
         let (mut limit, mut hits) = (None, Vec::new());
-        while let Ok(Some(report)) = self.reader.next(self.line.socket.as_fd()) {
+        loop {
+            let report = match self.reader.next(self.line.socket.as_fd()) {
+                Ok(Some(report)) => report,
+                Ok(None) => break,
+                Err(_) => {
+                    // Whoever speaks out of turn is ended, and must not wait
+                    // for a reader meanwhile.
+                    self.killer().kill();
+                    let _ = shutdown(&self.line.socket, Shutdown::Both);
+                    break;
+                }
+            };
             match report {
                 Report::Denied(batch) => {
                     for denial in batch {

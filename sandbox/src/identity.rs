@@ -117,7 +117,9 @@ impl Identity {
 /// Field 22 of `/proc/PID/stat`, counted after the name, which may hold
 /// blanks and parentheses.
 pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name before it is any bytes that the process chose.
+    let text = fs::read(format!("/proc/{pid}/stat"))?;
+    let text = String::from_utf8_lossy(&text);
     let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     after_name
         .split_whitespace()

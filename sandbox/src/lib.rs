@@ -21,8 +21,9 @@
 //! What a layer achieved is a [`Status`] in the [`Enforcement`], and what of the
 //! kernel is in force a [`Feature`]; both are set by the code that did the
 //! thing. Then, before the command, the finished cage is tried from inside:
-//! canaries attempt what is claimed to be impossible ([`Enforcement::tried`]),
-//! and one that succeeds means that nothing is started. A guarantee that is
+//! of what is claimed to be impossible, canaries attempt what can be attempted
+//! without harm ([`Enforcement::tried`] lists it), and one that succeeds means
+//! that nothing is started. A guarantee that is
 //! promised ([`Policy::promised`]) and held by nobody, or a layer that is
 //! required and falls short, is a refusal. Landlock is required unless it is
 //! waived by name. Tests: `tests/cage/` for what is granted, `tests/escape/` for

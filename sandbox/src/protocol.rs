@@ -120,6 +120,16 @@ pub(crate) enum ProtocolError {
     Cut,
 }
 
+impl ProtocolError {
+    /// Whether the other side was waited for in vain.
+    pub(crate) fn is_silence(&self) -> bool {
+        match self {
+            Self::Io(error) => error.kind() == io::ErrorKind::WouldBlock,
+            Self::Json(_) | Self::Cut => false,
+        }
+    }
+}
+
 /// Spells a message as a frame.
 pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, ProtocolError> {
     let mut frame = vec![0; 4];

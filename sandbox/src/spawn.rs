@@ -10,7 +10,9 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::bait::{self, Laid};
@@ -22,6 +24,10 @@ use crate::limits::{Group, Joining};
 use crate::policy::{Layer, Limits, Policy, PolicyError};
 use crate::protocol::{self, Failure, Handed, ProtocolError, Purpose, Reader, Report, Request};
 use crate::stage::STAGE_ARGUMENT;
+
+/// How long a helper may be silent before its command is executed: no start
+/// takes a thousandth of it.
+const LONGEST_START: Duration = Duration::from_secs(60);
 
 /// How to start this program again as the stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +57,7 @@ pub enum SpawnError {
     #[error("follow the policy")]
     Policy(#[from] PolicyError),
     /// The machine cannot enforce what the policy requires.
-    #[error("enforce the layer `{layer}`: {reason} ({hint})")]
+    #[error("enforce the layer `{layer}`: {reason}")]
     Unavailable {
         /// The layer that falls short.
         layer: Layer,
@@ -191,6 +197,10 @@ impl Starting {
             None,
         )
         .map_err(|errno| failed(errno.into()))?;
+        // A path of the policy may lie on a file system that never answers;
+        // other starts must not wait for that.
+        set_socket_timeout(&ours, Timeout::Recv, Some(LONGEST_START))
+            .map_err(|errno| failed(errno.into()))?;
         let laid = bait::lay().map_err(failed)?;
         let child = std::process::Command::new(&helper.program)
             .args(&helper.args)
@@ -264,6 +274,17 @@ impl Starting {
         let mut words = Vec::new();
         if let Some(mut child) = self.helper.take() {
             drop(child.kill());
+            if error.is_silence() {
+                // It may wait in the kernel for ever; somebody else buries it.
+                std::thread::spawn(move || child.wait());
+                let seconds = LONGEST_START.as_secs();
+                return HelperError::Protocol {
+                    reason: format!(
+                        "it said nothing for {seconds} s; a path of the policy may lie on a file system that does not answer"
+                    ),
+                }
+                .into();
+            }
             if let Some(stderr) = child.stderr.take() {
                 drop(stderr.take(4096).read_to_end(&mut words));
             }
@@ -320,6 +341,9 @@ impl Starting {
             true => Limits::default(),
             false => policy.limits.clone(),
         };
+        // From here on the command decides how long nothing is said. It fails
+        // for no socket that took the limit.
+        let _ = set_socket_timeout(&socket, Timeout::Recv, None);
         let mut reader = std::mem::replace(&mut self.reader, Reader::new());
         let (mut init, mut gateway) = (None, None);
         for (what, descriptor) in handed.iter().zip(reader.descriptors.drain(..)) {

@@ -127,16 +127,22 @@ fn achievable(input: &Input<'_>) -> BTreeSet<Feature> {
 /// nothing starts.
 fn is_required(layer: Layer, input: &Input<'_>) -> bool {
     let full = input.enforcement.status(layer) == Some(&Status::Full);
+    full && !is_left_out(layer, input)
+}
+
+/// Whether this agent goes without a layer, or without what it rests on.
+fn is_left_out(layer: Layer, input: &Input<'_>) -> bool {
     let left_out = match layer {
         Layer::Mounts => input.view.mode == ViewMode::InPlace,
         Layer::Network => input.contract.network == NetworkAccess::Open,
-        Layer::Landlock
-        | Layer::Namespaces
-        | Layer::Seccomp
-        | Layer::Capabilities
-        | Layer::Limits => false,
+        // An ordinary user has the power to lock capabilities in a user
+        // namespace only, and without any other there is none.
+        Layer::Capabilities => [Layer::Mounts, Layer::Namespaces, Layer::Network]
+            .into_iter()
+            .all(|other| is_left_out(other, input)),
+        Layer::Landlock | Layer::Namespaces | Layer::Seccomp | Layer::Limits => false,
     };
-    full && !left_out && !input.waivers.layers().contains(&layer)
+    left_out || input.waivers.layers().contains(&layer)
 }
 
 /// What no agent may reach whatever else it is granted, as the canaries try

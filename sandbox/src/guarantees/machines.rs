@@ -255,7 +255,7 @@ fn line(machine: &Machine) -> String {
         count(1, 1),
         match machine.verified {
             Verified::Here => "yes",
-            Verified::Shim => "on a kernel made to answer so",
+            Verified::Shim => "features taken away on Linux 6.18",
             Verified::No => "unverified",
         }
     )

@@ -237,9 +237,22 @@ impl Fact {
 
 fn path_in_memory(thread: u32, address: u64) -> Option<String> {
     let mut bytes = [0; PATH];
-    let read = read_memory(thread, address, &mut bytes).ok()?;
-    let end = bytes[..read].iter().position(|byte| *byte == 0);
-    Some(text(&bytes[..end.unwrap_or(read)], PATH)).filter(|path| !path.is_empty())
+    let mut read = 0;
+    // A read ends where the caller's memory has a page that is not there; what
+    // lies behind the end of one that is, is asked for once more.
+    while read < PATH && !bytes[..read].contains(&0) {
+        let place = address.checked_add(u64::try_from(read).ok()?)?;
+        match read_memory(thread, place, &mut bytes[read..]) {
+            Ok(0) | Err(_) => break,
+            Ok(more) => read += more,
+        }
+    }
+    match bytes[..read].iter().position(|byte| *byte == 0) {
+        Some(end) => Some(text(&bytes[..end], PATH)),
+        // Cut, and it says so.
+        None => Some(format!("{}…", text(&bytes[..read], PATH))).filter(|_| read > 0),
+    }
+    .filter(|path| !path.is_empty())
 }
 
 fn link(path: &str, longest: usize) -> Option<String> {

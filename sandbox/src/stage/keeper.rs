@@ -72,24 +72,21 @@ impl Watched<'_> {
     /// guard reports when it has seen it.
     pub(super) fn keep(mut self) -> Result<(), ProtocolError> {
         let end = self.watch();
+        // First of all: nothing that is left may run on while the launcher is
+        // slow to hear, or is gone.
+        let swept = self.end_all();
         let unguarded = matches!(end, End::Unguarded);
-        let mut status = match end {
+        let status = match end {
             End::Command(status) => Some(status),
-            End::Ordered | End::Unguarded => None,
+            End::Ordered | End::Unguarded => swept,
             End::Crossed(hit) => {
                 protocol::send(self.line.as_fd(), &Report::Crossed(hit), &[])?;
-                None
+                swept
             }
         };
         if let Some(hit) = self.limits.noticed() {
             protocol::send(self.line.as_fd(), &Report::Noticed(hit), &[])?;
         }
-        match self.proof {
-            Proof::PidNamespace => {}
-            Proof::SubreaperSwept => status = status.or(sweep::all(self.command)),
-        }
-        // Only now: nothing that is left may run on while the launcher is slow
-        // to hear, or is gone.
         self.denials.tell_all(self.line)?;
         if let Some(status) = status {
             protocol::send(self.line.as_fd(), &Report::Exited { status }, &[])?;
@@ -152,6 +149,18 @@ impl Watched<'_> {
             if self.denials.tell(self.line, pace).is_err() {
                 return End::Ordered;
             }
+        }
+    }
+
+    /// Ends everything that is left; the command's status if it was among that.
+    fn end_all(&self) -> Option<i32> {
+        match self.proof {
+            // The kernel does it once more, with proof, when this init exits.
+            Proof::PidNamespace => {
+                signal_all(libc::SIGKILL);
+                None
+            }
+            Proof::SubreaperSwept => sweep::all(self.command),
         }
     }
 

@@ -3,8 +3,9 @@
 //! A list of what is denied, not of what is allowed: programs of all kinds
 //! must run. But every call that this version knows is judged (`table`), and
 //! newer ones do not exist. Denied calls fail with `EPERM`; `clone3`, whose
-//! flags no filter can see, and foreign call tables fail with `ENOSYS`, so that
-//! libraries fall back to what the filter can see. Must be the last layer.
+//! flags no filter can see, fails with `ENOSYS`, so that libraries fall back to
+//! what the filter can see; so do numbers of x32. A call by the table of 32-bit
+//! programs is the end of the process. Must be the last layer.
 //!
 //! - `numbers`: what calls are called, where the C library does not say
 //! - `verdict`: what can be said about a call and its arguments
