@@ -37,6 +37,7 @@ mod events;
 mod explain;
 mod host;
 mod land;
+mod notes;
 mod pipeline;
 mod place;
 mod preflight;

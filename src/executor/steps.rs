@@ -3,30 +3,30 @@
 //! Owns how the pieces of a request reach a room and how what came back
 //! reaches the record. Blocking rooms are called off the executor's threads.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cofferdam_sandbox::{Enforcement, Input, Policy, Status};
+use cofferdam_sandbox::{Input, Policy};
 
 use super::cage::{self, Inmate};
 use super::denials::Telling;
 use super::error::{Error, Stage};
 use super::land::{self, Fared, LandOrder};
+use super::notes::NamedLines;
 use super::pipeline::Halt;
 use super::run::{Run, Seat, StartingPoint};
 use super::schedule::NotLanded;
 use super::site::blocking;
 use crate::admission::{Admitted, Ask, Live, NotLive};
-use crate::cleanup::{self, CAPTURED, INIT, STARTED, Step};
-use crate::confinement::{self, OUTPUT_BYTES};
+use crate::cleanup::{self, CAPTURED, STARTED, Step};
+use crate::confinement::OUTPUT_BYTES;
 use crate::model::{
     AgentState, Approve, Base, CleanupReport, EventKind, ExitCode, Gate, HeldFor, Integrate,
     Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode,
 };
-use crate::process::{Ended, LineSink, OutputLog, Stream, Supervision, supervise};
-use crate::store;
+use crate::process::{Ended, Supervision, supervise};
 use crate::workspace::{self, Capture, Harvest, Workspace};
 
 /// Between the request to end and the kill.
@@ -122,7 +122,7 @@ impl Run {
         Ok(live)
     }
 
-    fn agent_directory(&self, seat: &Seat) -> PathBuf {
+    pub(super) fn agent_directory(&self, seat: &Seat) -> PathBuf {
         self.errand
             .directory
             .join("agents")
@@ -274,56 +274,6 @@ impl Run {
             .map_err(|error| Error::at(Stage::Process, error))?;
         self.note_ended(seat, &ended);
         Ok(ended)
-    }
-
-    fn note_enforcement(&self, seat: &Seat, enforcement: &Enforcement) {
-        let guarantees = confinement::held(enforcement);
-        self.amend(seat, |agent| {
-            for (layer, status) in &enforcement.layers {
-                agent
-                    .enforcement
-                    .insert(layer.to_string(), status.word().to_owned());
-                let missing = match status {
-                    Status::Full | Status::Waived => continue,
-                    Status::Partial { missing } => missing.clone(),
-                    Status::Absent { reason } => vec![reason.clone()],
-                };
-                agent.enforcement_missing.insert(layer.to_string(), missing);
-            }
-            let held = enforcement.limits.iter();
-            agent.limits = held
-                .map(|(limit, by)| (limit.to_string(), by.to_string()))
-                .collect();
-            agent.guarantees = guarantees;
-            agent.holes.clone_from(&enforcement.holes);
-            agent.view_notes.clone_from(&enforcement.view_notes);
-            agent.denials_missing = confinement::unrecorded(enforcement);
-        });
-    }
-
-    /// Writes down which process is the cage's first, so that a later start
-    /// can prove that it is gone before it looks at what it wrote.
-    fn note_init(&self, seat: &Seat, confined: &cofferdam_sandbox::Confined) -> Result<(), Halt> {
-        let Some(identity) = confined.identity() else {
-            return Ok(());
-        };
-        let text =
-            serde_json::to_vec(&identity).expect("because an identity holds only text and numbers");
-        store::replace_file(&self.agent_directory(seat).join(INIT), &text)
-            .map_err(|error| Halt::Failed(Error::at(Stage::Process, error)))
-    }
-
-    fn output_log(&self, seat: &Seat) -> Option<OutputLog> {
-        let directory = self.site.state.outputs_dir(&self.errand.id);
-        let made = fs::create_dir_all(&directory)
-            .and_then(|()| File::create(directory.join(format!("{}.log", seat.agent))));
-        match made {
-            Ok(file) => Some(OutputLog::new(file)),
-            Err(error) => {
-                tracing::warn!(%error, agent = %seat.agent, "the agent's output is not kept");
-                None
-            }
-        }
     }
 
     /// Measures what the agent changed and pins it under a ref.
@@ -488,17 +438,5 @@ impl Run {
                 }
             }
         }
-    }
-}
-
-/// Puts an agent's name in front of its lines.
-struct NamedLines {
-    name: String,
-    listener: Arc<dyn super::Listener>,
-}
-
-impl LineSink for NamedLines {
-    fn line(&self, stream: Stream, line: &[u8]) {
-        self.listener.line(&self.name, stream, line);
     }
 }
