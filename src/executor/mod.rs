@@ -40,6 +40,7 @@ mod land;
 mod pipeline;
 mod place;
 mod preflight;
+mod private_files;
 mod recover;
 mod run;
 mod schedule;
