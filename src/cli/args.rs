@@ -282,6 +282,9 @@ pub(super) enum RolesCommand {
     Explain {
         /// The role
         name: String,
+        /// Do without this layer or guarantee, as a run with it would
+        #[arg(long, value_name = "NAME")]
+        allow_degraded: Vec<String>,
     },
     /// Print a role's whole contract
     Show {

@@ -35,10 +35,17 @@ pub(super) fn roles(args: &RolesArgs) -> Result<ExitCode, Failure> {
     let chosen: Vec<&Contract> = match &args.command {
         RolesCommand::List => set.roles().map(|defined| &defined.contract).collect(),
         RolesCommand::Show { name } => vec![set.require(name)?],
-        RolesCommand::Explain { name } => {
+        RolesCommand::Explain {
+            name,
+            allow_degraded,
+        } => {
             let repo = surroundings::repository(&executor, None)?;
             let contract = set.require(name)?;
-            return explain(args, contract, &executor.explain(&repo, contract)?);
+            return explain(
+                args,
+                contract,
+                &executor.explain(&repo, contract, allow_degraded)?,
+            );
         }
     };
     if args.json {

@@ -83,7 +83,7 @@ pub(super) fn environment(input: &Input<'_>, tmp: &Path) -> Vec<(OsString, OsStr
         set("MAVEN_OPTS", &options);
     }
     for toolchain in TOOLCHAINS {
-        let directory = toolchain.root(&input.host);
+        let directory = toolchain.root(input.host.home, input.host.variables);
         if let Some(variable) = toolchain.variable.filter(|_| input.host.exists(&directory)) {
             set(variable, directory.as_os_str());
         }

@@ -39,6 +39,8 @@ pub struct Host<'a> {
     /// What of the system's settings others may not read. The superuser could,
     /// and with that an agent of the superuser's.
     pub private_settings: &'a [PathBuf],
+    /// Files within toolchains that may log the person in, links resolved.
+    pub login_files: &'a [PathBuf],
     /// The directories at the top of the file system.
     pub top_level: &'a [PathBuf],
     /// Sockets of the host that have a path, links resolved.
@@ -47,6 +49,8 @@ pub struct Host<'a> {
     pub variables: &'a BTreeMap<OsString, OsString>,
     /// Looks at a path of the host.
     pub look: &'a dyn Fn(&Path) -> Found,
+    /// A path of the host without links, as far as there is something.
+    pub resolve: &'a dyn Fn(&Path) -> PathBuf,
 }
 
 impl std::fmt::Debug for Host<'_> {

@@ -32,7 +32,8 @@ pub use guarantees::{Shortfall, Waivers, held, shortfall, shortfalls};
 pub use input::{AgentFacts, CacheMount, Error, Found, Host, Input};
 pub use limits::{OUTPUT_BYTES, Room};
 pub use policy::policy;
-pub use readable::SECRETS;
+pub use readable::{SECRETS, may_hold_packages};
 pub use toolchains::{
-    CACHES, Cache, NEVER, PLAIN_FILES, SETTINGS, Settings, TOOLCHAINS, Toolchain, may_be_read,
+    CACHES, Cache, MASKS, NEVER, PLAIN_FILES, SETTINGS, Settings, TOOLCHAINS, Toolchain, masks,
+    may_be_read,
 };

@@ -56,12 +56,12 @@ pub(super) fn mounts(input: &Input<'_>, rules: &[FileRule]) -> Mounted {
         });
     }
     hide_secrets(&input.host, &mut mounted.mounts);
-    hide_sockets(&input.host, &mut mounted.mounts);
     for directory in TEMPORARY.map(PathBuf::from) {
         if input.host.is_directory(&directory) {
             private_temporary(input, rules, directory, &mut mounted);
         }
     }
+    hide_files(input, rules, &mut mounted.mounts);
     mounted
         .mounts
         .push(bind(&view.home, &view.home, Access::ReadWrite));
@@ -129,20 +129,77 @@ fn hidden(host: &Host<'_>) -> Vec<PathBuf> {
     hidden
 }
 
-/// Covers the sockets that lie in what stays visible: before Landlock 9 a
-/// read-only mount is all that the kernel has, and it keeps nobody from
-/// connecting. A socket that is bound later is not covered; the report says so.
-fn hide_sockets(host: &Host<'_>, mounts: &mut Vec<Mount>) {
-    let visible = |path: &Path| {
-        VISIBLE.iter().any(|top| path.starts_with(top))
-            && !["/proc", "/dev"].iter().any(|own| path.starts_with(own))
-    };
-    let hidden = hidden(host);
-    for socket in host.sockets.iter().filter(|path| visible(path)) {
-        if !hidden.iter().any(|outer| socket.starts_with(outer)) {
-            mounts.push(bind(Path::new("/dev/null"), socket, Access::ReadOnly));
+/// Covers single files in what is seen: sockets, because before Landlock 9 a
+/// read-only mount is all that the kernel has and it keeps nobody from
+/// connecting, and what may log the person in within a toolchain. A socket that
+/// is bound later is not covered; the report says so.
+///
+/// It must come after the mounts that hide: what has a rule beneath one of
+/// them is shown again right behind it.
+fn hide_files(input: &Input<'_>, rules: &[FileRule], mounts: &mut Vec<Mount>) {
+    let host = &input.host;
+    let mut covers = hidden(host);
+    covers.extend(TEMPORARY.map(PathBuf::from));
+    let shown: Vec<(PathBuf, &Path)> = rules
+        .iter()
+        .map(|rule| ((host.resolve)(&rule.path), rule.path.0.as_path()))
+        .collect();
+    let mut places: Vec<PathBuf> = Vec::new();
+    for file in host.sockets.iter().chain(host.login_files) {
+        for place in seen_at(file, &covers, &shown) {
+            if !is_own(input, &place) && !places.contains(&place) {
+                places.push(place);
+            }
         }
     }
+    let null = Path::new("/dev/null");
+    mounts.extend(
+        places
+            .iter()
+            .map(|place| bind(null, place, Access::ReadOnly)),
+    );
+}
+
+/// Where a file without links in its path is seen: where it is, unless that is
+/// hidden, and beneath every path with a rule that is shown again, by both of
+/// its names.
+fn seen_at(file: &Path, covers: &[PathBuf], shown: &[(PathBuf, &Path)]) -> Vec<PathBuf> {
+    // These are the agent's own, whatever the host has there.
+    if ["/proc", "/dev"].iter().any(|own| file.starts_with(own)) {
+        return Vec::new();
+    }
+    let is_hidden = |path: &Path| covers.iter().any(|outer| path.starts_with(outer));
+    let mut places = Vec::new();
+    if VISIBLE.iter().any(|top| file.starts_with(top)) && !is_hidden(file) {
+        places.push(file.to_owned());
+    }
+    for (real, literal) in shown {
+        let Ok(rest) = file.strip_prefix(real) else {
+            continue;
+        };
+        for base in [real.as_path(), literal] {
+            if is_hidden(base) {
+                // Joined with nothing it would end in a slash.
+                let whole = rest.as_os_str().is_empty();
+                places.push(if whole {
+                    base.to_owned()
+                } else {
+                    base.join(rest)
+                });
+            }
+        }
+    }
+    places
+}
+
+/// Whether a path is the workspace's or a private directory's: what the host
+/// has there is not seen.
+fn is_own(input: &Input<'_>, path: &Path) -> bool {
+    let view = input.view;
+    let targets = view.mounts.iter().map(|mount| mount.target.as_path());
+    targets
+        .chain([view.home.as_path(), view.tmp.as_path()])
+        .any(|own| path.starts_with(own))
 }
 
 fn hide_secrets(host: &Host<'_>, mounts: &mut Vec<Mount>) {

@@ -134,6 +134,45 @@ pub const SECRETS: [&str; 15] = [
     "/etc/NetworkManager/system-connections",
 ];
 
+/// Where nobody keeps packages: a variable that leads there would show what is
+/// covered or closed.
+const NO_PACKAGES: [&str; 12] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run",
+    "/sbin", "/sys",
+];
+
+/// Where packages lie beneath, but which are more than packages themselves.
+const MORE_THAN_PACKAGES: [&str; 11] = [
+    "/home",
+    "/media",
+    "/mnt",
+    "/nix",
+    "/opt",
+    "/root",
+    "/srv",
+    "/tmp",
+    "/usr/local",
+    "/var/lib",
+    "/var/tmp",
+];
+
+/// Whether packages or a toolchain may be where a variable says: not in a part
+/// of the system, and not where a secret or one of the files `covered` lies.
+///
+/// Beneath `/usr` and `/opt` they may: images have whole toolchains there, and
+/// everything but secrets is readable there as it is.
+#[must_use]
+pub fn may_hold_packages(place: &Path, covered: &[PathBuf]) -> bool {
+    let touches = |one: &Path| one.starts_with(place) || place.starts_with(one);
+    let system = NO_PACKAGES.iter().any(|one| touches(Path::new(one)));
+    let more = MORE_THAN_PACKAGES
+        .iter()
+        .any(|one| Path::new(one).starts_with(place));
+    let secret =
+        SECRETS.iter().any(|one| touches(Path::new(one))) || covered.iter().any(|one| touches(one));
+    !system && !more && !secret
+}
+
 /// What is secret on this machine: of the system's, what is listed and what
 /// others may not read; of the home directory's, what is never readable.
 pub(super) fn secrets(host: &Host<'_>) -> impl Iterator<Item = PathBuf> {
@@ -163,7 +202,12 @@ pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {
     }
     if in_place {
         for path in PLAIN_SETTINGS {
-            rules.add(Path::new(path), Rights::Read);
+            let path = Path::new(path);
+            // In place nothing covers a secret within it.
+            let secret = |one: &PathBuf| one.starts_with(path);
+            if !host.private_settings.iter().any(secret) {
+                rules.add(path, Rights::Read);
+            }
         }
     } else {
         rules.add(Path::new(SETTINGS), Rights::Read);
@@ -185,7 +229,7 @@ pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {
         }
     }
     for toolchain in TOOLCHAINS {
-        let directory = toolchain.root(host);
+        let directory = toolchain.root(host.home, host.variables);
         if toolchain.parts.is_empty() {
             rules.add(&directory, Rights::ReadExecute);
         }

@@ -15,10 +15,11 @@
 //! name and mail address alone, is written into the private home with the
 //! workspace.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use super::input::Host;
+use super::readable::may_hold_packages;
 
 /// A toolchain beneath the home directory, read-only where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +35,17 @@ pub struct Toolchain {
 impl Toolchain {
     /// Where it lies: where its variable says, if that is a place that may be
     /// looked into, else at its usual place beneath the home directory.
-    pub(super) fn root(&self, host: &Host<'_>) -> PathBuf {
+    pub(super) fn root(&self, home: &Path, variables: &BTreeMap<OsString, OsString>) -> PathBuf {
         let named = self
             .variable
-            .and_then(|name| host.variables.get(OsStr::new(name)));
+            .and_then(|name| variables.get(OsStr::new(name)));
         match named.map(Path::new) {
-            Some(directory) if may_be_read(host.home, directory) => directory.to_owned(),
-            Some(_) | None => host.home.join(self.directory),
+            Some(directory)
+                if may_be_read(home, directory) && may_hold_packages(directory, &[]) =>
+            {
+                directory.to_owned()
+            }
+            Some(_) | None => home.join(self.directory),
         }
     }
 }
@@ -135,6 +140,82 @@ const CONDA: &[&str] = &[
     "share",
     "ssl",
 ];
+
+/// Files within toolchains that may log the person in, by the directory of
+/// the toolchain; `*` is any one name. A view covers each; in place nothing can.
+///
+/// Not among them: Maven's own `conf/settings.xml`, which every installation
+/// has and which Maven does not start without.
+pub const MASKS: &[(&str, &[&str])] = &[
+    (".nvm", &["versions/node/*/etc/npmrc"]),
+    (".fnm", &["node-versions/*/installation/etc/npmrc"]),
+    (".nodenv", &["versions/*/etc/npmrc"]),
+    (".volta", &["tools/image/node/*/etc/npmrc"]),
+    (
+        ".pyenv",
+        &["versions/*/pip.conf", "versions/*/envs/*/pip.conf"],
+    ),
+    (".rbenv", &["versions/*/etc/gemrc"]),
+    (
+        ".asdf",
+        &[
+            "installs/nodejs/*/etc/npmrc",
+            "installs/python/*/pip.conf",
+            "installs/ruby/*/etc/gemrc",
+        ],
+    ),
+    ("miniconda3", CONDA_LOGINS),
+    ("miniforge3", CONDA_LOGINS),
+    (".local/share/uv/python", &["*/pip.conf"]),
+    (
+        ".local/share/mise",
+        &[
+            "installs/node/*/etc/npmrc",
+            "installs/python/*/pip.conf",
+            "installs/ruby/*/etc/gemrc",
+        ],
+    ),
+    (
+        ".local",
+        &[
+            "share/fnm/node-versions/*/installation/etc/npmrc",
+            "share/pipx/venvs/*/pip.conf",
+            "share/rtx/installs/node/*/etc/npmrc",
+            "share/rtx/installs/python/*/pip.conf",
+            "share/uv/tools/*/pip.conf",
+        ],
+    ),
+];
+
+const CONDA_LOGINS: &[&str] = &[
+    ".condarc",
+    "condarc",
+    "condarc.d/*",
+    "etc/npmrc",
+    "pip.conf",
+    "envs/*/.condarc",
+    "envs/*/condarc",
+    "envs/*/condarc.d/*",
+    "envs/*/etc/npmrc",
+    "envs/*/pip.conf",
+];
+
+/// The table [`MASKS`] for a person: where each toolchain lies, and a pattern
+/// beneath it.
+pub fn masks(
+    home: &Path,
+    variables: &BTreeMap<OsString, OsString>,
+) -> impl Iterator<Item = (PathBuf, &'static str)> {
+    TOOLCHAINS.iter().flat_map(move |toolchain| {
+        let root = toolchain.root(home, variables);
+        let own = MASKS
+            .iter()
+            .filter(|(name, _)| *name == toolchain.directory);
+        own.flat_map(|(_, patterns)| patterns.iter())
+            .map(move |pattern| (root.clone(), *pattern))
+            .collect::<Vec<_>>()
+    })
+}
 
 /// Packages that a tool has fetched, to be built upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

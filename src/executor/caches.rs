@@ -9,8 +9,9 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use super::host::HostFacts;
 use super::site::Site;
-use crate::confinement::{CACHES, CacheMount, PLAIN_FILES, may_be_read};
+use crate::confinement::{CACHES, CacheMount, PLAIN_FILES, may_be_read, may_hold_packages};
 use crate::model::ViewMode;
 use crate::workspace::Workspace;
 
@@ -24,13 +25,16 @@ const PLAIN_FILE_BYTES: u64 = 64 << 10;
 pub(super) fn caches(
     site: &Site,
     workspace: &Workspace,
-    home: &Path,
+    host: &HostFacts,
 ) -> io::Result<Vec<CacheMount>> {
+    let home = &host.home;
     let variable = |name: &str| {
         site.variables
             .get(name.as_ref() as &std::ffi::OsStr)
             .map(PathBuf::from)
     };
+    // An overlay shows what is covered elsewhere, so there must be none of it.
+    let covered = [site.private_settings(), &host.login_files].concat();
     // Other agents' files and the person's checkout are no caches, whatever
     // a variable says.
     let apart = [site.state.path(), workspace.original()];
@@ -40,7 +44,8 @@ pub(super) fn caches(
             continue;
         };
         let overlaps = |path: &&Path| lower.starts_with(path) || path.starts_with(&lower);
-        if apart.iter().any(overlaps) || !holds_something(&lower) {
+        let allowed = may_hold_packages(&lower, &covered) && !apart.iter().any(overlaps);
+        if !allowed || !holds_something(&lower) {
             continue;
         }
         let own = workspace.dir.join("caches").join(number.to_string());

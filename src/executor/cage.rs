@@ -90,7 +90,7 @@ pub(super) fn policy(
     let caches = if inmate.contract.execute {
         copy_plain_files(home, &workspace.view.home).map_err(confining)?;
         copy_settings(site, home, &workspace.view.home).map_err(confining)?;
-        caches(site, workspace, home).map_err(confining)?
+        caches(site, workspace, &host).map_err(confining)?
     } else {
         Vec::new()
     };

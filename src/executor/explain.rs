@@ -3,14 +3,13 @@
 //! Owns the example that `roles explain` shows: the same tables and the same
 //! machine as for a real agent, with a made-up workspace. Makes nothing.
 
-use std::path::Path;
-
 use cofferdam_sandbox::Policy;
 
 use super::cage::Machine;
 use super::error::{Error, Stage};
 use super::host::{HostFacts, room};
 use super::site::{Executor, Site};
+use crate::config::ConfigError;
 use crate::confinement::{self, AgentFacts, Input, Waivers};
 use crate::git::Repository;
 use crate::model::Contract;
@@ -20,15 +19,23 @@ impl Executor {
     /// The kernel policy of an agent with this contract in this repository.
     ///
     /// Its own directory and its command are examples; what its role and this
-    /// machine decide is what an agent would get.
+    /// machine decide is what an agent would get. Layers and guarantees whose
+    /// names are in `given_up` are done without, as in a run.
     ///
     /// # Errors
-    /// The machine could not be tried, or does not hold what is promised.
-    pub fn explain(&self, repo: &Repository, contract: &Contract) -> Result<Policy, Error> {
+    /// A name is not known; the machine could not be tried, or does not hold what is promised.
+    pub fn explain(
+        &self,
+        repo: &Repository,
+        contract: &Contract,
+        given_up: &[String],
+    ) -> Result<Policy, Error> {
         let site: &Site = &self.site;
+        let waivers = Waivers::parse(given_up)
+            .map_err(|error| Error::at(Stage::Confinement, ConfigError::from(error)))?;
         let machine = Machine {
             enforcement: self.probe()?,
-            waivers: Waivers::default(),
+            waivers,
         };
         let (run, agent) = (Site::new_run_id(), Site::new_agent_id());
         let directory = site.state.path().join("agents/EXAMPLE");
@@ -60,7 +67,7 @@ impl Executor {
             waivers: &machine.waivers,
             enforcement: &machine.enforcement,
             limits: contract.limits,
-            room: room(Path::new("/")),
+            room: room(site.state.path()),
         };
         confinement::policy(&input).map_err(|error| Error::at(Stage::Confinement, error))
     }

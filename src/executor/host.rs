@@ -1,17 +1,18 @@
 //! What an agent's confinement has to know of the machine and of the person.
 //!
 //! Owns looking: at the top of the file system, at sockets that are bound, at
-//! settings that others may not read, at memory and disk. It decides nothing;
+//! memory and disk. Files to be covered are looked for by `private_files`. It decides nothing;
 //! `confinement` does, and touches nothing.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use super::private_files::expand;
 use super::site::Site;
-use crate::confinement::{Found, Host, Room};
+use crate::confinement::{self, Found, Host, Room};
 
 /// What was found.
 #[derive(Debug)]
@@ -20,23 +21,25 @@ pub(super) struct HostFacts {
     pub(super) home: PathBuf,
     top_level: Vec<PathBuf>,
     sockets: Vec<PathBuf>,
-    private_settings: Vec<PathBuf>,
+    /// Files within toolchains that may log the person in.
+    pub(super) login_files: Vec<PathBuf>,
 }
 
 impl HostFacts {
     /// Looks at the machine as it is now.
     pub(super) fn gather(site: &Site) -> Self {
         let home = site.variables.get(OsStr::new("HOME")).map(PathBuf::from);
+        let home = match home {
+            Some(home) => home.canonicalize().unwrap_or(home),
+            // Without a home there is nothing of the person's to show or to
+            // hide.
+            None => PathBuf::from("/nonexistent"),
+        };
         Self {
-            home: match home {
-                Some(home) => home.canonicalize().unwrap_or(home),
-                // Without a home there is nothing of the person's to show or
-                // to hide.
-                None => PathBuf::from("/nonexistent"),
-            },
+            login_files: expand(confinement::masks(&home, &site.variables)),
+            home,
             top_level: top_level(),
             sockets: sockets(),
-            private_settings: private_settings(),
         }
     }
 
@@ -47,11 +50,13 @@ impl HostFacts {
             own_exe: &site.own_exe,
             state: site.state.path(),
             checkout,
-            private_settings: &self.private_settings,
+            private_settings: site.private_settings(),
+            login_files: &self.login_files,
             top_level: &self.top_level,
             sockets: &self.sockets,
             variables: &site.variables,
             look: &look,
+            resolve: &resolve,
         }
     }
 }
@@ -80,23 +85,6 @@ fn top_level() -> Vec<PathBuf> {
     let entries = fs::read_dir("/").into_iter().flatten().flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut found: Vec<PathBuf> = directories.map(|entry| entry.path()).collect();
-    found.sort();
-    found
-}
-
-/// The entries of `/etc` that only their owner or group may read. What lies
-/// deeper is for the list of secrets.
-fn private_settings() -> Vec<PathBuf> {
-    let entries = fs::read_dir("/etc").into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries
-        .filter(|entry| {
-            entry.metadata().is_ok_and(|data| {
-                let readable = if data.is_dir() { 0o001 } else { 0o004 };
-                !data.is_symlink() && data.permissions().mode() & readable == 0
-            })
-        })
-        .map(|entry| entry.path())
-        .collect();
     found.sort();
     found
 }
@@ -134,4 +122,8 @@ fn look(path: &Path) -> Found {
         }
         Ok(_) => Found::Other,
     }
+}
+
+fn resolve(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -41,6 +41,7 @@ mod notes;
 mod pipeline;
 mod place;
 mod preflight;
+mod private_files;
 mod recover;
 mod run;
 mod schedule;

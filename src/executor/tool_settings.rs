@@ -96,13 +96,28 @@ fn is_harmless(value: &Value) -> bool {
     }
 }
 
-/// Whether an address carries who asks: `scheme://user:password@host`, or
-/// anything after a question mark.
+/// Whether a value may carry who asks: anything before an `@` (with a scheme
+/// or without, as `user:password@host` and `git@host:path`), anything after a
+/// question mark or a number sign, and a part that looks like a token.
+///
+/// What a token looks like is a guess: [`TOKEN`] or more letters and digits,
+/// both of them, with nothing between. A shorter one, or one in words, passes.
 fn logs_in(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(_, rest)| {
-        let authority = rest.split('/').next().unwrap_or(rest);
-        authority.contains('@') || rest.contains('?')
-    })
+    let is_address = text.contains("://") || text.contains(['/', '@']);
+    is_address && (text.contains(['@', '?', '#']) || text.split('/').any(looks_like_a_token))
+}
+
+/// Names of packages and directories are shorter or have a mark in them.
+const TOKEN: usize = 20;
+
+fn looks_like_a_token(part: &str) -> bool {
+    // A path may hold it as `name:token` or `token.git`, too.
+    part.split(|mark: char| !mark.is_ascii_alphanumeric())
+        .any(|word| {
+            word.len() >= TOKEN
+                && word.bytes().any(|byte| byte.is_ascii_digit())
+                && word.bytes().any(|byte| byte.is_ascii_alphabetic())
+        })
 }
 
 #[cfg(test)]
@@ -120,6 +135,16 @@ registry = "sparse+https://mirror.example/index/"
 registry = "sparse+https://me:secret@private.example/index/"
 [source.asked]
 registry = "https://private.example/index?token=secret"
+[source.path]
+registry = "https://private.example/a1B2c3D4e5F6g7H8i9J0k/index/"
+[source.plain]
+registry = "me:secret@private.example/index"
+[source.shell]
+registry = "me@private.example:index"
+[source.fragment]
+registry = "https://private.example/index#secret"
+[source.long]
+registry = "https://long.example/a-directory-of-2026-with-a-long-name/index/"
 [registries.own]
 index = "https://own.example/index"
 token = "secret"
@@ -134,6 +159,7 @@ PASSWORD = "secret"
             kept.to_string(),
             "[registries.own]\nindex = \"https://own.example/index\"\n\n\
              [source.crates-io]\nreplace-with = \"mirror\"\n\n\
+             [source.long]\nregistry = \"https://long.example/a-directory-of-2026-with-a-long-name/index/\"\n\n\
              [source.mirror]\nregistry = \"sparse+https://mirror.example/index/\"\n"
         );
         let versions = "[tools]\nnode = \"20\"\npython = [\"3.12\", \"3.11\"]\n\

@@ -207,6 +207,31 @@ fn doctor_tries_each_layer_and_each_guarantee() {
 }
 
 #[test]
+fn roles_explain_gives_up_what_a_run_with_the_same_names_would() {
+    for env in TestEnv::identities() {
+        let repo = env.repo();
+        let explain = |names: &[&str]| {
+            let mut program = env.program();
+            program.args(["roles", "explain", "writer", "--json"]);
+            for name in names {
+                program.args(["--allow-degraded", name]);
+            }
+            env.finish(program.current_dir(repo.root()))
+        };
+        let promised = |names: &[&str]| {
+            let document = explain(names).expect_code(0).json();
+            assert_eq!(document["schema"], "cofferdam.explain/1");
+            let list = document["promised"].as_array().map(Vec::len);
+            list.expect("because it is a list")
+        };
+        assert_eq!(promised(&["no_host_sockets"]) + 1, promised(&[]));
+        explain(&["nonsense"]).expect_error(2);
+        // What only that layer holds goes with it, as in a run.
+        assert!(promised(&["mounts"]) < promised(&[]));
+    }
+}
+
+#[test]
 fn help_names_every_command_and_version_says_which() {
     let env = TestEnv::new();
     let help = env

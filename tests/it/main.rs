@@ -15,6 +15,7 @@ mod caches;
 mod crash;
 mod demo;
 mod denials;
+mod escape_covered;
 mod escape_files;
 mod escape_git;
 mod escape_leaks;

@@ -29,6 +29,11 @@ struct Machine {
     files: BTreeSet<PathBuf>,
     home: PathBuf,
     own_exe: PathBuf,
+    /// Bound sockets besides the usual ones.
+    sockets: Vec<PathBuf>,
+    login_files: Vec<PathBuf>,
+    /// Where links lead.
+    links: BTreeMap<PathBuf, PathBuf>,
     variables: BTreeMap<OsString, OsString>,
     enforcement: Enforcement,
     waivers: Waivers,
@@ -121,6 +126,9 @@ impl Machine {
             ]),
             home: "/home/me".into(),
             own_exe: "/opt/cofferdam/cofferdam".into(),
+            sockets: vec!["/opt/daemon/socket".into(), "/run/hidden".into()],
+            login_files: Vec::new(),
+            links: BTreeMap::new(),
             variables: BTreeMap::from([(
                 "PATH".into(),
                 "/home/me/.cargo/bin:/home/me/bin:/usr/bin:relative::/home/me:/home/me/.ssh".into(),
@@ -176,12 +184,15 @@ impl Machine {
                 checkout: Path::new("/home/me/repo"),
                 private_settings: &[PathBuf::from("/etc/private.key")],
                 top_level: &TOP_LEVEL.map(PathBuf::from),
-                sockets: &[
-                    PathBuf::from("/opt/daemon/socket"),
-                    PathBuf::from("/run/hidden"),
-                ],
+                sockets: &self.sockets,
+                login_files: &self.login_files,
                 variables: &self.variables,
                 look: &look,
+                resolve: &|path| {
+                    self.links
+                        .get(path)
+                        .map_or_else(|| path.to_owned(), PathBuf::clone)
+                },
             },
             waivers: &self.waivers,
             enforcement: &self.enforcement,

@@ -95,10 +95,10 @@ fn a_writers_mounts_hide_first_and_show_the_workspace_last() {
             hide("/var"),
             bind("/dev/null", "/etc/shadow", Access::ReadOnly),
             hide("/etc/sudoers.d"),
-            // A socket of the host in what stays visible; the other is hidden.
-            bind("/dev/null", "/opt/daemon/socket", Access::ReadOnly),
             bind(&tmp, "/tmp", Access::ReadWrite),
             bind(&tmp, "/var/tmp", Access::ReadWrite),
+            // A socket of the host in what stays visible; the other is hidden.
+            bind("/dev/null", "/opt/daemon/socket", Access::ReadOnly),
             bind(&home, &home, Access::ReadWrite),
             bind(&format!("{STATE}/tree"), "/home/me/repo", Access::ReadWrite),
             bind(
@@ -123,6 +123,69 @@ fn a_writers_mounts_hide_first_and_show_the_workspace_last() {
             Layer::Limits
         ]
     );
+}
+
+/// Where the null device is put.
+fn covered(policy: &Policy) -> Vec<&Path> {
+    let mounts = policy.view.mounts.iter();
+    let covered = mounts.filter_map(|mount| match mount {
+        Mount::Bind { source, target, .. } if source.0 == Path::new("/dev/null") => {
+            Some(target.0.as_path())
+        }
+        Mount::Bind { .. } | Mount::Tmpfs { .. } | Mount::Overlay { .. } => None,
+    });
+    covered.collect()
+}
+
+#[test]
+fn what_is_shown_again_has_its_sockets_and_logins_covered() {
+    let mut machine = Machine::new();
+    machine.directories.insert("/data".into());
+    machine.files.insert("/etc/private.key".into());
+    machine.directories.insert("/tmp/tools".into());
+    machine.directories.insert("/home/me/repo/bin".into());
+    machine.directories.insert("/home/me/linked".into());
+    machine
+        .links
+        .insert("/home/me/linked".into(), "/data/real".into());
+    machine.variables.insert(
+        "PATH".into(),
+        "/home/me/bin:/tmp/tools:/home/me/repo/bin:/home/me/linked".into(),
+    );
+    machine.sockets = [
+        "/data/real/s",
+        "/data/hidden",
+        "/dev/log",
+        "/home/me/bin/deep/s",
+        "/home/me/bins/s",
+        "/home/me/repo/bin/s",
+        "/tmp/tools/s",
+        "/tmp/s",
+    ]
+    .map(Into::into)
+    .to_vec();
+    machine.login_files = vec![
+        "/home/me/.rustup/x/pip.conf".into(),
+        "/home/me/miniconda3/pip.conf".into(),
+    ];
+    let policy = made(&machine, &builtin::writer());
+    let expected = [
+        "/etc/shadow",
+        "/etc/private.key",
+        "/data/real/s",
+        "/home/me/linked/s",
+        "/home/me/bin/deep/s",
+        "/tmp/tools/s",
+        "/home/me/.rustup/x/pip.conf",
+    ];
+    assert_eq!(covered(&policy), expected.map(Path::new));
+    let place = |path: &str| {
+        let mut mounts = policy.view.mounts.iter();
+        mounts.position(|mount| mount.target().0 == Path::new(path))
+    };
+    // What hides a directory comes first: its parts are shown right behind it.
+    assert!(place("/home") < place("/home/me/bin/deep/s"));
+    assert!(place("/tmp") < place("/tmp/tools/s"));
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use cofferdam_sandbox::{Mount, Otherwise, Rights};
 
-use super::super::{CACHES, CacheMount, NEVER, TOOLCHAINS, may_be_read};
+use super::super::{
+    CACHES, CacheMount, MASKS, NEVER, TOOLCHAINS, masks, may_be_read, may_hold_packages,
+};
 use super::{Machine, STATE};
 use crate::config::builtin;
 
@@ -89,6 +91,59 @@ fn no_variable_leads_to_a_secret() {
     for place in ["/home/me/.cargo/registry", "/opt/cargo", "/home/me/go"] {
         assert!(may_be_read(home, Path::new(place)), "{place}");
     }
+}
+
+#[test]
+fn no_variable_leads_into_the_system_or_to_what_is_covered() {
+    let covered = [PathBuf::from("/usr/local/etc/a/token")];
+    for place in [
+        "/",
+        "/dev/shm",
+        "/etc",
+        "/etc/security",
+        "/home",
+        "/opt",
+        "/proc/1/root",
+        "/run/user/0",
+        "/usr",
+        "/usr/local",
+        "/usr/local/etc",
+        "/usr/local/etc/a",
+        "/usr/local/etc/a/token",
+        "/var",
+        "/var/lib",
+    ] {
+        assert!(!may_hold_packages(Path::new(place), &covered), "{place}");
+    }
+    for place in [
+        "/cache",
+        "/go/pkg/mod",
+        "/home/me/go/pkg/mod",
+        "/opt/cargo/registry",
+        "/usr/local/cargo/registry",
+        "/var/cache/pip",
+    ] {
+        assert!(may_hold_packages(Path::new(place), &covered), "{place}");
+    }
+}
+
+#[test]
+fn every_mask_belongs_to_a_toolchain_and_follows_its_variable() {
+    for (name, _) in MASKS {
+        assert!(
+            TOOLCHAINS.iter().any(|one| one.directory == *name),
+            "{name}"
+        );
+    }
+    let set = |value: &str| [("NVM_DIR".into(), value.into())].into();
+    let root_of_nvm = |value: &str| {
+        let variables = set(value);
+        let mut all = masks(Path::new("/home/me"), &variables);
+        all.find(|(_, pattern)| *pattern == "versions/node/*/etc/npmrc")
+            .map(|(root, _)| root)
+    };
+    assert_eq!(root_of_nvm("/opt/nvm"), Some("/opt/nvm".into()));
+    assert_eq!(root_of_nvm("/etc"), Some("/home/me/.nvm".into()));
 }
 
 #[test]
