@@ -101,9 +101,12 @@ fn held(policy: &Policy, group: &Joining, counted: ByUser) -> BTreeMap<Limit, Me
     let by = |limit| match limit {
         Limit::Processes if counted == ByUser::Counted => Mechanism::Rlimit,
         Limit::OpenFiles | Limit::FileSize => Mechanism::Rlimit,
-        Limit::Memory | Limit::Processes | Limit::Cpu | Limit::Disk | Limit::DiskFiles => {
-            Mechanism::Watchdog
-        }
+        Limit::Memory
+        | Limit::Processes
+        | Limit::Cpu
+        | Limit::Disk
+        | Limit::DiskFiles
+        | Limit::DiskDepth => Mechanism::Watchdog,
         Limit::Output => Mechanism::Launcher,
     };
     let sees_processes = std::fs::read_link("/proc/self").is_ok();

@@ -219,6 +219,7 @@ impl Part {
                     | Limit::FileSize
                     | Limit::Disk
                     | Limit::DiskFiles
+                    | Limit::DiskDepth
                     | Limit::Output,
                     _,
                 ) => {}
@@ -240,6 +241,7 @@ impl Part {
                 | Limit::FileSize
                 | Limit::Disk
                 | Limit::DiskFiles
+                | Limit::DiskDepth
                 | Limit::Output,
                 _,
             ) => 0,

@@ -21,7 +21,7 @@ use crate::policy::{Access, Layer, Limits, Mount, Policy, PolicyError};
 pub(super) const CALM: Duration = Duration::from_millis(100);
 /// Between two looks where memory is measured, which is used up faster than
 /// anything else.
-const ALERT: Duration = Duration::from_millis(50);
+pub(super) const ALERT: Duration = Duration::from_millis(50);
 /// Between two looks when something is past half of its limit.
 const NEAR: Duration = Duration::from_millis(20);
 /// A pause is at least so many times as long as the look before it.

@@ -210,7 +210,7 @@ fn what_is_too_deep_to_be_counted_is_too_much() {
         let limits = disk(setting, Some(1 << 30), None);
         let mut policy = consume(setting, "deep", 400, &setting.work(), limits);
         policy.command.argv.push("stay".into());
-        assert_ended_by(&setting.launch("launch", &policy), "disk", 1 << 30);
+        assert_ended_by(&setting.launch("launch", &policy), "disk_depth", 256);
     });
 }
 
