@@ -39,9 +39,12 @@ pub fn limit_denial(hit: &LimitHit) -> Denial {
             Limit::Processes => Some("limits.processes"),
             Limit::Disk => Some("limits.disk"),
             // No line of a role is about these.
-            Limit::Cpu | Limit::OpenFiles | Limit::FileSize | Limit::DiskFiles | Limit::Output => {
-                None
-            }
+            Limit::Cpu
+            | Limit::OpenFiles
+            | Limit::FileSize
+            | Limit::DiskFiles
+            | Limit::DiskDepth
+            | Limit::Output => None,
         }
         .map(str::to_owned),
     }

@@ -72,9 +72,10 @@ pub(crate) fn apply(
             set(name, resource, value)?;
         }
     }
+    let held = held(policy, group, counted);
     Ok(Bound {
-        status: status(policy, group, counted),
-        held: held(policy, group, counted),
+        status: status(policy, group, counted, &held),
+        held,
     })
 }
 
@@ -95,24 +96,39 @@ pub(crate) fn give_way() {
     drop(std::fs::write("/proc/self/oom_score_adj", "500"));
 }
 
-/// By what each limit of the policy is held.
+/// By what each limit of the policy is held; what nothing holds is left out.
 fn held(policy: &Policy, group: &Joining, counted: ByUser) -> BTreeMap<Limit, Mechanism> {
     let by = |limit| match limit {
         Limit::Processes if counted == ByUser::Counted => Mechanism::Rlimit,
         Limit::OpenFiles | Limit::FileSize => Mechanism::Rlimit,
-        Limit::Memory | Limit::Processes | Limit::Cpu | Limit::Disk | Limit::DiskFiles => {
-            Mechanism::Watchdog
-        }
+        Limit::Memory
+        | Limit::Processes
+        | Limit::Cpu
+        | Limit::Disk
+        | Limit::DiskFiles
+        | Limit::DiskDepth => Mechanism::Watchdog,
         Limit::Output => Mechanism::Launcher,
     };
+    let sees_processes = std::fs::read_link("/proc/self").is_ok();
     let values = policy.limits.values().into_iter();
     values
         .map(|(limit, _)| (limit, group.holder(limit).unwrap_or_else(|| by(limit))))
+        .filter(|(limit, by)| match (by, limit) {
+            // The watchdog sees nothing of it where no procfs shows the tree.
+            (Mechanism::Watchdog, Limit::Memory | Limit::Processes) => sees_processes,
+            (Mechanism::Watchdog, Limit::Cpu) => sees_processes || group.counts_cpu,
+            _ => true,
+        })
         .collect()
 }
 
 /// Full where the kernel itself bounds memory and processes of the whole tree.
-fn status(policy: &Policy, group: &Joining, counted: ByUser) -> Status {
+fn status(
+    policy: &Policy,
+    group: &Joining,
+    counted: ByUser,
+    held: &BTreeMap<Limit, Mechanism>,
+) -> Status {
     let limits = &policy.limits;
     if limits.values().is_empty() {
         return Status::Absent {
@@ -135,10 +151,18 @@ fn status(policy: &Policy, group: &Joining, counted: ByUser) -> Status {
         });
     }
     if !missing.is_empty() {
-        if std::fs::read_link("/proc/self").is_err() {
-            missing.push("there is no procfs in which processes could be measured".into());
-        }
         missing.extend(group.missing.clone());
+    }
+    let values = limits.values().into_iter();
+    let unheld: Vec<String> = values
+        .filter(|(limit, _)| !held.contains_key(limit))
+        .map(|(limit, _)| format!("`{limit}`"))
+        .collect();
+    if !unheld.is_empty() {
+        missing.push(format!(
+            "there is no procfs in which processes could be measured, so nothing holds {}",
+            unheld.join(" and ")
+        ));
     }
     Status::unless(missing)
 }

@@ -3,19 +3,22 @@
 //! Directories are held open from before the cage's view exists, so no mount
 //! hides them. Links are not followed and other file systems not entered. The
 //! walk goes on in slices, because the process that walks has to answer its
-//! launcher as well. Whoever makes a tree too deep to be walked is found out.
+//! launcher as well. Whoever makes a tree too deep to be walked is found out, and
+//! a walk for which no descriptors are left is no walk: it is made again.
 
 use std::collections::{BTreeSet, HashSet};
-use std::os::fd::OwnedFd;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, fstatvfs, openat, statat};
+use rustix::io::Errno;
 
 use crate::policy::{HostPath, PolicyError};
 
 /// Each level holds a descriptor while the walk is below it.
-const DEEPEST: usize = 256;
+pub(super) const DEEPEST: usize = 256;
 /// Entries between two looks at the clock.
 const STRETCH: usize = 64;
 
@@ -91,6 +94,21 @@ pub(super) enum Progress {
     Done(Used),
     /// The tree is deeper than can be walked.
     TooDeep,
+    /// There were no descriptors to go on with.
+    Starved,
+}
+
+/// No descriptors are left, of this process or of the machine.
+#[derive(Debug, PartialEq, Eq)]
+struct Starved;
+
+/// Opens a directory; none where it cannot be entered or is gone.
+fn enter(parent: impl AsFd, name: &CStr) -> Result<Option<OwnedFd>, Starved> {
+    match openat(parent, name, DIRECTORY, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => Err(Starved),
+        Err(_) => Ok(None),
+    }
 }
 
 /// A walk that is under way.
@@ -99,7 +117,8 @@ pub(super) struct Walk {
     root: usize,
     device: u64,
     levels: Vec<Dir>,
-    used: Used,
+    /// What was found so far.
+    pub(super) used: Used,
     /// Files with several names, which count once.
     linked: HashSet<(u64, u64)>,
 }
@@ -114,13 +133,17 @@ impl Walk {
                         return Progress::Done(self.used);
                     };
                     self.root += 1;
-                    self.enter_root(root);
-                    continue;
+                    match self.enter_root(root) {
+                        Ok(()) => continue,
+                        Err(Starved) => return Progress::Starved,
+                    }
                 }
                 if self.levels.len() > DEEPEST {
                     return Progress::TooDeep;
                 }
-                self.entry();
+                if self.entry() == Err(Starved) {
+                    return Progress::Starved;
+                }
             }
             if super::watch::now() >= until {
                 return Progress::More;
@@ -128,51 +151,54 @@ impl Walk {
         }
     }
 
-    fn enter_root(&mut self, root: &OwnedFd) {
+    fn enter_root(&mut self, root: &OwnedFd) -> Result<(), Starved> {
         // A descriptor of its own: the position in a directory belongs to it.
-        let opened = openat(root, ".", DIRECTORY, Mode::empty());
-        if let Ok((directory, data)) =
-            opened.and_then(|directory| fstat(&directory).map(|data| (directory, data)))
+        if let Some(directory) = enter(root, c".")?
+            && let Ok(data) = fstat(&directory)
             && let Ok(directory) = Dir::new(directory)
         {
             self.device = data.st_dev;
             self.levels.push(directory);
         }
+        Ok(())
     }
 
     /// Counts the next entry of the deepest level.
-    fn entry(&mut self) {
+    fn entry(&mut self) -> Result<(), Starved> {
         let Some(level) = self.levels.last_mut() else {
-            return;
+            return Ok(());
         };
         let Some(Ok(entry)) = level.read() else {
             // The end, or a directory that was removed meanwhile.
             self.levels.pop();
-            return;
+            return Ok(());
         };
         let name = entry.file_name();
         if name == c"." || name == c".." {
-            return;
+            return Ok(());
         }
-        let Ok(parent) = level.fd() else { return };
+        let Ok(parent) = level.fd() else {
+            return Ok(());
+        };
         let Ok(data) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            return;
+            return Ok(());
         };
         if data.st_dev != self.device {
-            return;
+            return Ok(());
         }
         let is_directory = FileType::from_raw_mode(data.st_mode) == FileType::Directory;
         if !is_directory && data.st_nlink > 1 && !self.linked.insert((data.st_dev, data.st_ino)) {
-            return;
+            return Ok(());
         }
         self.used.files += 1;
         self.used.bytes += u64::try_from(data.st_blocks).unwrap_or(0) * 512;
         if is_directory
-            && let Ok(below) = openat(parent, name, DIRECTORY, Mode::empty())
+            && let Some(below) = enter(parent, name)?
             && let Ok(below) = Dir::new(below)
         {
             self.levels.push(below);
         }
+        Ok(())
     }
 }
 
@@ -193,7 +219,7 @@ mod tests {
             ) {
                 Progress::More => {}
                 Progress::Done(used) => return Some(used),
-                Progress::TooDeep => return None,
+                Progress::TooDeep | Progress::Starved => return None,
             }
         }
     }

@@ -47,6 +47,8 @@ pub(crate) struct Joining {
     pub(crate) parts: Vec<(Version, HostPath)>,
     /// The limits that the group holds.
     pub(crate) held: Vec<(Limit, Mechanism)>,
+    /// Whether it counts processor time.
+    pub(crate) counts_cpu: bool,
     /// Why it does not hold all that it could.
     pub(crate) missing: Option<String>,
 }
@@ -84,7 +86,8 @@ impl Group {
         if let Some(place) = places.unified(&["memory", "pids"]) {
             let holds = memory.into_iter().chain(processes).collect();
             group.add(place, &name, holds, &mut missing);
-        } else {
+        }
+        if group.parts.is_empty() {
             let mut none = Vec::new();
             for (controller, held) in [("memory", memory), ("pids", processes)] {
                 let Some(held) = held else { continue };
@@ -110,13 +113,20 @@ impl Group {
             // missing without it.
             group.add(place, &name, Vec::new(), &mut Vec::new());
         }
-        let joining = Joining {
-            parts: group
+        let joining = group.joining(missing);
+        let group = (!group.parts.is_empty()).then_some(group);
+        (group, joining)
+    }
+
+    /// What the stage has to know.
+    fn joining(&self, missing: Vec<String>) -> Joining {
+        Joining {
+            parts: self
                 .parts
                 .iter()
                 .map(|part| (part.version, part.directory.as_path().into()))
                 .collect(),
-            held: group
+            held: self
                 .parts
                 .iter()
                 .flat_map(|part| {
@@ -125,10 +135,9 @@ impl Group {
                         .map(|(limit, _)| (*limit, part.version.mechanism()))
                 })
                 .collect(),
+            counts_cpu: self.parts.iter().any(Part::counts_cpu),
             missing: (!missing.is_empty()).then(|| missing.join("; ")),
-        };
-        let group = (!group.parts.is_empty()).then_some(group);
-        (group, joining)
+        }
     }
 
     fn add(
@@ -183,6 +192,12 @@ impl Drop for Group {
 }
 
 impl Part {
+    /// Every group of the unified hierarchy does, and in an old one those of a
+    /// hierarchy of its own.
+    fn counts_cpu(&self) -> bool {
+        self.version == Version::Two || self.directory.join("cpuacct.usage").exists()
+    }
+
     fn set(&self) -> io::Result<()> {
         let set = |file: &str, value: u64| write(&self.directory.join(file), value);
         for (limit, value) in &self.holds {
@@ -204,6 +219,7 @@ impl Part {
                     | Limit::FileSize
                     | Limit::Disk
                     | Limit::DiskFiles
+                    | Limit::DiskDepth
                     | Limit::Output,
                     _,
                 ) => {}
@@ -225,6 +241,7 @@ impl Part {
                 | Limit::FileSize
                 | Limit::Disk
                 | Limit::DiskFiles
+                | Limit::DiskDepth
                 | Limit::Output,
                 _,
             ) => 0,

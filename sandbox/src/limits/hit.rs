@@ -24,6 +24,9 @@ pub enum Limit {
     Disk,
     /// Files on disk.
     DiskFiles,
+    /// Directories within each other, where room on disk is measured: a tree
+    /// that is deeper cannot be.
+    DiskDepth,
     /// Bytes printed.
     Output,
 }
@@ -40,6 +43,7 @@ impl Limit {
             Self::FileSize => "file_size",
             Self::Disk => "disk",
             Self::DiskFiles => "disk_files",
+            Self::DiskDepth => "disk_depth",
             Self::Output => "output",
         }
     }
@@ -50,6 +54,7 @@ impl Limit {
         match self {
             Self::Memory | Self::FileSize | Self::Disk | Self::Output => bytes(value),
             Self::Cpu => format!("{value} s"),
+            Self::DiskDepth => format!("{value} levels"),
             Self::Processes | Self::OpenFiles | Self::DiskFiles => value.to_string(),
         }
     }

@@ -2,14 +2,17 @@
 //!
 //! A walk of a large tree costs, so it is made when the file system has lost
 //! room that could matter, now and then anyway, and never without a pause many
-//! times as long. It goes on in slices with the watch's other looks between.
+//! times as long. It goes on in slices with the watch's other looks between, and
+//! what it has found is judged after each of them. Where only what was added
+//! counts, the first walk finds what was there; until it is done the room that
+//! the file system has lost stands for what was added.
 
 use std::time::{Duration, Instant};
 
 use super::Limit;
-use super::disk::{Progress, Roots, Used, Walk};
+use super::disk::{DEEPEST, Progress, Roots, Used, Walk};
 use super::tree;
-use super::watch::{CALM, Look, REST, crossed, now};
+use super::watch::{ALERT, CALM, Look, REST, crossed, now};
 use crate::policy::{Counted, Disk, PolicyError};
 
 /// How long one look may keep the caller from its other duties.
@@ -24,6 +27,8 @@ pub(super) struct Space {
     /// What does not count.
     base: Option<Used>,
     last: Used,
+    /// Room that was left before the command started.
+    before: Used,
     /// Room that was left when the last walk began.
     free: Used,
     walk: Option<(Walk, Duration)>,
@@ -39,10 +44,12 @@ impl Space {
             Counted::Added => None,
         };
         let start = now();
+        let before = roots.free();
         Ok(Self {
             limits,
             roots,
             base,
+            before,
             last: Used::default(),
             free: Used::default(),
             walk: None,
@@ -66,16 +73,17 @@ impl Space {
         };
         let progress = walk.step(&self.roots, start + SLICE);
         *took += start.elapsed();
-        let took = *took;
+        let (took, found) = (*took, walk.used);
         match progress {
             // As long as the slice was, so that half a processor stays free.
-            Progress::More => Look::Again(SLICE),
+            Progress::More => self.verdict(self.so_far(found), SLICE),
+            Progress::Starved => {
+                self.walk = None;
+                self.verdict(self.so_far(found), ALERT)
+            }
             Progress::TooDeep => {
                 self.walk = None;
-                self.verdict(Used {
-                    bytes: u64::MAX,
-                    files: u64::MAX,
-                })
+                crossed(Limit::DiskDepth, DEEPEST as u64)
             }
             Progress::Done(mut used) => {
                 self.walk = None;
@@ -86,8 +94,16 @@ impl Space {
                     used.bytes += tree.nameless(None, &self.roots.devices).disk;
                 }
                 self.last = used.less(*self.base.get_or_insert(used));
-                self.verdict(self.last)
+                self.verdict(self.last, CALM)
             }
+        }
+    }
+
+    /// The least that is used while a walk is under way.
+    fn so_far(&self, found: Used) -> Used {
+        match self.base {
+            Some(base) => found.less(base),
+            None => self.before.less(self.roots.free()),
         }
     }
 
@@ -111,11 +127,11 @@ impl Space {
         near(self.limits.bytes, self.last.bytes) || near(self.limits.files, self.last.files)
     }
 
-    fn verdict(&self, used: Used) -> Look {
+    fn verdict(&self, used: Used, pause: Duration) -> Look {
         match (self.limits.bytes, self.limits.files) {
             (Some(limit), _) if used.bytes > limit => crossed(Limit::Disk, limit),
             (_, Some(limit)) if used.files > limit => crossed(Limit::DiskFiles, limit),
-            _ => Look::Again(CALM),
+            _ => Look::Again(pause),
         }
     }
 }

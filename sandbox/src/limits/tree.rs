@@ -11,7 +11,8 @@ use std::io;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, readlinkat, statat};
 
 /// Processes whose memory is looked at closely, the largest first: a close
-/// look takes milliseconds for each.
+/// look takes milliseconds for each. Of all others the pages that no file backs
+/// are counted, once for each process.
 const CLOSELY: usize = 256;
 /// Descriptors that are looked at in one round.
 const DESCRIPTORS: usize = 16 << 10;
@@ -127,6 +128,18 @@ fn kib(text: &str, key: &str) -> u64 {
     number.unwrap_or(0) << 10
 }
 
+/// Memory of a process that neither a file nor shared memory backs.
+fn unbacked(pid: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let mut pages = text.split_whitespace().skip(1).map(str::parse::<u64>);
+    match (pages.next(), pages.next()) {
+        (Some(Ok(resident)), Some(Ok(shared))) => {
+            resident.saturating_sub(shared) * crate::sys::process::page_size()
+        }
+        _ => 0,
+    }
+}
+
 impl Tree {
     /// Memory of the tree that was moved to swap.
     pub(super) fn swapped(&self) -> u64 {
@@ -143,12 +156,20 @@ impl Tree {
         let mut largest = self.processes.clone();
         largest.sort_by_key(|process| std::cmp::Reverse(process.resident));
         let (mut private, mut shared) = (0, 0);
-        for process in largest.iter().take(CLOSELY) {
-            let Ok(text) = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid)) else {
+        for (at, process) in largest.iter().enumerate() {
+            if at >= CLOSELY {
+                private += unbacked(process.pid);
                 continue;
-            };
-            private += kib(&text, "Pss_Anon:") + kib(&text, "SwapPss:");
-            shared += kib(&text, "Pss_Shmem:");
+            }
+            match fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid)) {
+                Ok(text) => {
+                    private += kib(&text, "Pss_Anon:") + kib(&text, "SwapPss:");
+                    shared += kib(&text, "Pss_Shmem:");
+                }
+                // Either it has ended, or it shows itself to nobody: then all
+                // that it keeps counts.
+                Err(_) => private += self::process(process.pid).map_or(0, |now| now.resident),
+            }
         }
         (private, shared)
     }

@@ -21,7 +21,7 @@ use crate::policy::{Access, Layer, Limits, Mount, Policy, PolicyError};
 pub(super) const CALM: Duration = Duration::from_millis(100);
 /// Between two looks where memory is measured, which is used up faster than
 /// anything else.
-const ALERT: Duration = Duration::from_millis(50);
+pub(super) const ALERT: Duration = Duration::from_millis(50);
 /// Between two looks when something is past half of its limit.
 const NEAR: Duration = Duration::from_millis(20);
 /// A pause is at least so many times as long as the look before it.
@@ -183,12 +183,10 @@ impl Watch {
         }
         let counted = self.joined.cpu_ms();
         let blind = self.cpu_ms.is_some() && counted.is_none();
-        let tree = if self.memory.is_some() || self.processes.is_some() || blind {
-            // Without a procfs there is nothing to see; the report says so.
-            tree::look().ok()
-        } else {
-            None
-        };
+        let wanted = self.memory.is_some() || self.processes.is_some() || blind;
+        // A look that fails, for want of descriptors or of a procfs, is made
+        // again: what cannot be seen now may be seen the next time.
+        let tree = wanted.then(tree::look).and_then(Result::ok);
         let mut measured = Vec::new();
         if let (Some(limit), Some(used)) = (
             self.cpu_ms,
@@ -209,10 +207,11 @@ impl Watch {
                 measured.push((Limit::Memory, memory.used(tree), memory.limit, 1));
             }
         }
-        let watched = tree.is_some() || !measured.is_empty();
-        let mut pause = match self.memory {
-            Some(_) => ALERT,
-            None => CALM,
+        let watched = wanted || !measured.is_empty();
+        let mut pause = match (&self.memory, &tree) {
+            (Some(_), _) => ALERT,
+            (None, None) if wanted => ALERT,
+            (None, _) => CALM,
         };
         for (limit, used, most, unit) in measured {
             if used > most {

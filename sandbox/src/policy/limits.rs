@@ -39,7 +39,8 @@ pub struct Disk {
     pub directories: Vec<HostPath>,
     /// The most they may take up together.
     pub bytes: Option<u64>,
-    /// The most files, directories and links that they may hold together.
+    /// The most files, directories and links that they may hold together. Where
+    /// either is set, directories more than 256 levels deep end the command.
     pub files: Option<u64>,
     /// What counts.
     pub counted: Counted,
@@ -51,7 +52,13 @@ pub struct Disk {
 pub enum Counted {
     /// All that is there.
     All,
-    /// What has come since the first look, which is taken as the command starts.
+    /// What has come since the first look, which begins as the command starts.
+    ///
+    /// What is written before that look is complete (a few milliseconds, or
+    /// seconds where there are very many files) is free from then on. While it
+    /// goes on the command is ended should the file system lose more room than
+    /// the limit, so that no more than once the limit can be free; what others
+    /// write to the file system in that time counts there as well.
     Added,
 }
 

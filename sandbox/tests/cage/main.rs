@@ -15,6 +15,7 @@ mod files;
 mod guarantees;
 mod lifetime;
 mod limits;
+mod limits_memory;
 mod network;
 mod overlay;
 mod privilege;
