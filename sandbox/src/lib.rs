@@ -58,7 +58,9 @@
 //!   measures the tree many times a second and ends it: what is used between
 //!   two looks, and memory that is reached neither by a mapping nor by a
 //!   descriptor, is not held. [`Enforcement::limits`] says which it is.
-//! * Room on disk and processor time are always measured so. A file that was
+//! * Room on disk and processor time are always measured so. Where no control
+//!   group counts processor time, that of children whose parent ignores their
+//!   end (`SIGCHLD`) is not seen once they have ended. A file that was
 //!   removed while it is mapped, and directories that the first process cannot
 //!   read (in place, without namespaces), are not counted.
 //! * The interface of the unified hierarchy for memory and processes is written

@@ -21,6 +21,10 @@ const FILE_BYTES: u64 = 16 << 30;
 /// Bytes that an agent may print; what is kept of them is far less.
 pub const OUTPUT_BYTES: u64 = 1 << 30;
 
+/// Open descriptors of each process, so that an agent that uses them up uses up
+/// its own and not the machine's. A lower limit of the launcher's stays.
+const OPEN_FILES: u64 = 65_536;
+
 /// Memory and room that one agent leaves to everybody else: it gets this part
 /// of what there is.
 const PART: u64 = 2;
@@ -45,6 +49,8 @@ pub struct Room<'a> {
 }
 
 /// The limits of one agent.
+///
+/// Processor time has no option and no default: an agent's deadline bounds it.
 pub(super) fn limits(asked: &ResourceLimits, mode: ViewMode, room: &Room<'_>) -> Limits {
     let processes = match mode {
         ViewMode::Mounted => Some(PROCESSES),
@@ -63,7 +69,7 @@ pub(super) fn limits(asked: &ResourceLimits, mode: ViewMode, room: &Room<'_>) ->
         memory_bytes: asked.memory_bytes.or(part(room.memory)),
         processes: asked.processes.or(processes),
         cpu_seconds: None,
-        open_files: None,
+        open_files: Some(OPEN_FILES),
         file_bytes: asked.disk_bytes.or(Some(FILE_BYTES)),
         disk: Some(Disk {
             directories: vec![room.directory.into()],

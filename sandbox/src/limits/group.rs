@@ -319,11 +319,19 @@ fn if_there(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// `cofferdam-PID-START-N`: of which process, and which of its groups.
+/// `cofferdam-NAMESPACE-PID-START-N`: of which process, as its PID namespace
+/// counts, and which of its groups.
 fn own_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     let start = crate::identity::start_time(pid).unwrap_or(0);
-    format!("{PREFIX}{pid}-{start}-{number}")
+    let namespace = own_namespace().unwrap_or(0);
+    format!("{PREFIX}{namespace}-{pid}-{start}-{number}")
+}
+
+/// Which PID namespace this process is in: elsewhere its number means another.
+pub(super) fn own_namespace() -> Option<u64> {
+    let data = rustix::fs::stat("/proc/self/ns/pid").ok()?;
+    Some(data.st_ino)
 }

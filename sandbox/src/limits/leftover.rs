@@ -1,14 +1,15 @@
 //! Owns the groups that killed launchers left.
 //!
 //! The kernel ends a cage with its launcher, but nobody removes its group
-//! then. A name tells the owner by process id and start time; a group whose
-//! owner lives is never touched, and one that is not empty cannot be removed.
+//! then. A name tells the owner by PID namespace, process id and start time; a
+//! group whose owner lives, or would be seen in another namespace only, is never
+//! touched, and one that is not empty cannot be removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::group::PREFIX;
+use super::group::{PREFIX, own_namespace};
 use super::places::Places;
 
 /// Where to look.
@@ -53,7 +54,9 @@ fn sweep(directory: &Path, left: &mut Vec<PathBuf>, other: &mut dyn FnMut(PathBu
         let path = entry.path();
         match entry.file_name().to_str().and_then(owner) {
             None => other(path),
-            Some((pid, start)) => {
+            // From here its owner looks dead even while it lives.
+            Some(owner) if Some(owner.namespace) != own_namespace() => {}
+            Some(Owner { pid, start, .. }) => {
                 let alive = crate::identity::start_time(pid).is_ok_and(|now| now == start);
                 if !alive && !gone(&path) {
                     left.push(path);
@@ -77,10 +80,22 @@ fn gone(path: &Path) -> bool {
     false
 }
 
-/// Process id and start time in a group's name; none if it is not one of ours.
-fn owner(name: &str) -> Option<(i32, u64)> {
+/// The process that made a group.
+#[derive(Debug)]
+struct Owner {
+    namespace: u64,
+    pid: i32,
+    start: u64,
+}
+
+/// Whom a group's name names; none if it is not one of ours.
+fn owner(name: &str) -> Option<Owner> {
     let mut parts = name.strip_prefix(PREFIX)?.split('-');
-    let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let owner = Owner {
+        namespace: parts.next()?.parse().ok()?,
+        pid: parts.next()?.parse().ok()?,
+        start: parts.next()?.parse().ok()?,
+    };
     let number: Option<u64> = parts.next()?.parse().ok();
     (number.is_some() && parts.next().is_none()).then_some(owner)
 }
@@ -94,10 +109,18 @@ mod tests {
         let dir = tempfile::tempdir().expect("because /tmp is writable");
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let start = crate::identity::start_time(own).expect("because we are alive");
-        let alive = format!("{PREFIX}{own}-{start}-0");
-        let reused = format!("{PREFIX}{own}-{}-0", start + 1);
-        let full = format!("{PREFIX}{own}-{}-1", start + 1);
-        for name in [alive.as_str(), &reused, "cofferdam-other", "system.slice"] {
+        let namespace = own_namespace().expect("because procfs is there");
+        let alive = format!("{PREFIX}{namespace}-{own}-{start}-0");
+        let reused = format!("{PREFIX}{namespace}-{own}-{}-0", start + 1);
+        let full = format!("{PREFIX}{namespace}-{own}-{}-1", start + 1);
+        let elsewhere = format!("{PREFIX}{}-{own}-{}-0", namespace + 1, start + 1);
+        for name in [
+            alive.as_str(),
+            &reused,
+            &elsewhere,
+            "cofferdam-other",
+            "system.slice",
+        ] {
             fs::create_dir(dir.path().join(name)).expect("because it is new");
         }
         fs::create_dir_all(dir.path().join(&full).join("in")).expect("because it is new");
@@ -108,5 +131,6 @@ mod tests {
         assert_eq!(left, [path(&full)]);
         assert_eq!(others, [path("cofferdam-other"), path("system.slice")]);
         assert!(path(&alive).exists() && !path(&reused).exists());
+        assert!(path(&elsewhere).exists());
     }
 }

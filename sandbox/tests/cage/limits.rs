@@ -59,7 +59,10 @@ pub(crate) fn assert_ended_by(result: &Value, limit: &str, value: u64) {
 
 /// The groups of this test's launchers that are left, anywhere.
 fn groups_of(pid: u32) -> Vec<PathBuf> {
-    let name = format!("cofferdam-{pid}-");
+    // The launcher is in this process's PID namespace, whose number is in the name.
+    let namespace =
+        std::os::unix::fs::MetadataExt::ino(&fs::metadata("/proc/self/ns/pid").unwrap());
+    let name = format!("cofferdam-{namespace}-{pid}-");
     let mut open = vec![PathBuf::from("/sys/fs/cgroup")];
     let mut found = Vec::new();
     while let Some(directory) = open.pop() {

@@ -399,7 +399,7 @@ fn an_agent_without_limits_leaves_half_of_the_machine_to_others() {
             memory_bytes: Some(4 << 30),
             processes: Some(4096),
             cpu_seconds: None,
-            open_files: None,
+            open_files: Some(65_536),
             file_bytes: Some(16 << 30),
             disk: Some(Disk {
                 directories: vec![Path::new(STATE).into()],
