@@ -39,6 +39,9 @@ pub struct Host<'a> {
     /// What of the system's settings others may not read. The superuser could,
     /// and with that an agent of the superuser's.
     pub private_settings: &'a [PathBuf],
+    /// The settings that hold nothing of that, the topmost of them, where the
+    /// launcher is the superuser; `None` where the kernel keeps it from the rest.
+    pub open_settings: Option<&'a [PathBuf]>,
     /// Files within toolchains that may log the person in, links resolved.
     pub login_files: &'a [PathBuf],
     /// The directories at the top of the file system.

@@ -200,18 +200,7 @@ pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {
             rules.add(path, rights);
         }
     }
-    if in_place {
-        for path in PLAIN_SETTINGS {
-            let path = Path::new(path);
-            // In place nothing covers a secret within it.
-            let secret = |one: &PathBuf| one.starts_with(path);
-            if !host.private_settings.iter().any(secret) {
-                rules.add(path, Rights::Read);
-            }
-        }
-    } else {
-        rules.add(Path::new(SETTINGS), Rights::Read);
-    }
+    settings(input, &mut rules);
     for path in DEVICES {
         rules.add(Path::new(path), Rights::Device);
     }
@@ -253,6 +242,32 @@ pub(super) fn rules(input: &Input<'_>) -> Vec<FileRule> {
     rules.list
 }
 
+/// The system's settings without the secrets among them.
+fn settings(input: &Input<'_>, rules: &mut Rules<'_>) {
+    let host = &input.host;
+    let holds_secret = |path: &Path| {
+        let mut private = host.private_settings.iter();
+        private.any(|one| one.starts_with(path))
+    };
+    match (input.view.mode, host.open_settings) {
+        // In place nothing covers a secret.
+        (ViewMode::InPlace, _) => {
+            let plain = PLAIN_SETTINGS.into_iter().map(Path::new);
+            for path in plain.filter(|path| !holds_secret(path)) {
+                rules.add(path, Rights::Read);
+            }
+        }
+        (ViewMode::Mounted, None) => rules.add(Path::new(SETTINGS), Rights::Read),
+        // Each by itself: a private file that the host replaces while it is
+        // covered is then without a rule.
+        (ViewMode::Mounted, Some(open)) => {
+            for path in open {
+                rules.add(path, Rights::Read);
+            }
+        }
+    }
+}
+
 /// The directories of `PATH` that may be looked into: absolute, not the home
 /// directory or one above it, and none that holds or lies in a secret place.
 pub(super) fn path_directories(host: &Host<'_>) -> Vec<PathBuf> {
@@ -261,7 +276,14 @@ pub(super) fn path_directories(host: &Host<'_>) -> Vec<PathBuf> {
     };
     let mut directories: Vec<PathBuf> = Vec::new();
     for directory in std::env::split_paths(path) {
-        if may_be_read(host.home, &directory) && !directories.contains(&directory) {
+        // What it leads to counts too, and nothing in the checkout does: there an
+        // earlier agent may have put a link.
+        let leads_to = (host.resolve)(&directory);
+        let of_checkout = [&directory, &leads_to]
+            .into_iter()
+            .any(|path| path.starts_with(host.checkout));
+        let readable = may_be_read(host.home, &directory) && may_be_read(host.home, &leads_to);
+        if readable && !of_checkout && !directories.contains(&directory) {
             directories.push(directory);
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn caches(
             .map(PathBuf::from)
     };
     // An overlay shows what is covered elsewhere, so there must be none of it.
-    let covered = [site.private_settings(), &host.login_files].concat();
+    let covered = [host.private_settings.as_slice(), &host.login_files].concat();
     // Other agents' files and the person's checkout are no caches, whatever
     // a variable says.
     let apart = [site.state.path(), workspace.original()];

@@ -1,8 +1,8 @@
 //! What an agent's confinement has to know of the machine and of the person.
 //!
 //! Owns looking: at the top of the file system, at sockets that are bound, at
-//! memory and disk. Files to be covered are looked for by `private_files`. It decides nothing;
-//! `confinement` does, and touches nothing.
+//! memory and disk. Files to be covered are looked for by `private_files`. It
+//! decides nothing; `confinement` does, and touches nothing.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use super::private_files::expand;
+use super::private_files::{expand, open_settings, private_settings};
 use super::site::Site;
 use crate::confinement::{self, Found, Host, Room};
 
@@ -21,6 +21,9 @@ pub(super) struct HostFacts {
     pub(super) home: PathBuf,
     top_level: Vec<PathBuf>,
     sockets: Vec<PathBuf>,
+    /// The system's settings that others may not read, now.
+    pub(super) private_settings: Vec<PathBuf>,
+    open_settings: Option<Vec<PathBuf>>,
     /// Files within toolchains that may log the person in.
     pub(super) login_files: Vec<PathBuf>,
 }
@@ -35,7 +38,11 @@ impl HostFacts {
             // hide.
             None => PathBuf::from("/nonexistent"),
         };
+        let private_settings = private_settings();
+        let superuser = rustix::process::geteuid().is_root();
         Self {
+            open_settings: superuser.then(|| open_settings(&private_settings)),
+            private_settings,
             login_files: expand(confinement::masks(&home, &site.variables)),
             home,
             top_level: top_level(),
@@ -50,7 +57,8 @@ impl HostFacts {
             own_exe: &site.own_exe,
             state: site.state.path(),
             checkout,
-            private_settings: site.private_settings(),
+            private_settings: &self.private_settings,
+            open_settings: self.open_settings.as_deref(),
             login_files: &self.login_files,
             top_level: &self.top_level,
             sockets: &self.sockets,

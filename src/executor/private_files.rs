@@ -61,6 +61,31 @@ fn private_below(top: &Path, depth: usize) -> Vec<PathBuf> {
     found
 }
 
+/// What of the system's settings an agent may read where some must not be: the
+/// topmost paths that hold nothing private. A rule for the whole would be one
+/// for a private file too, should the host replace it while it is covered.
+pub(super) fn open_settings(private: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![PathBuf::from(SETTINGS[0])];
+    while let Some(directory) = directories.pop() {
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        // What a link leads to has a rule where it lies, or none.
+        let entries =
+            entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+        for path in entries.map(|entry| entry.path()) {
+            let is_private = private.contains(&path);
+            let holds_private = private.iter().any(|one| one.starts_with(&path));
+            match (is_private, holds_private) {
+                (true, _) => {}
+                (false, true) => directories.push(path),
+                (false, false) => found.push(path),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 /// The files that patterns name, links resolved; `*` is any one name.
 pub(super) fn expand(masks: impl Iterator<Item = (PathBuf, &'static str)>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = masks

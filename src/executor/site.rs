@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cofferdam_sandbox::{Enforcement, Helper};
 
 use super::error::{Error, Fault, Stage};
-use super::{Control, Listener, book::Book, pipeline, private_files, recover, run::Run};
+use super::{Control, Listener, book::Book, pipeline, recover, run::Run};
 use crate::audit::Trail;
 use crate::git::{self, Git, Repository};
 use crate::model::{AgentId, Clock, Event, ExitCode, RunId, RunRecord, RunRequest, SystemClock};
@@ -66,8 +66,6 @@ pub(super) struct Site {
     pub(super) helper: Helper,
     pub(super) variables: BTreeMap<OsString, OsString>,
     pub(super) own_exe: PathBuf,
-    /// The system's settings that others may not read; looked for once.
-    private_settings: OnceLock<Vec<PathBuf>>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -96,13 +94,6 @@ impl Site {
     pub(super) fn kept_until(&self) -> String {
         let now = self.clock.now();
         now.checked_add(KEEP).unwrap_or(now).to_string()
-    }
-
-    /// The system's settings that others may not read, as they were when this
-    /// process first looked: the walk costs milliseconds.
-    pub(super) fn private_settings(&self) -> &[PathBuf] {
-        self.private_settings
-            .get_or_init(private_files::private_settings)
     }
 
     /// Opens a repository; nothing of ours is put into it for that.
@@ -146,7 +137,6 @@ impl Executor {
             helper: options.helper,
             variables: options.variables,
             own_exe: options.own_exe,
-            private_settings: OnceLock::new(),
             clock: options.clock,
         };
         Ok(Self {

@@ -23,9 +23,10 @@ pub(super) fn outside<'a>(
 pub(super) fn touches_settings(changed: &[Difference]) -> bool {
     changed.iter().any(|change| {
         let mut names = change.path.components();
-        names
-            .next()
-            .is_some_and(|first| first.eq_ignore_ascii_case(b".cofferdam"))
+        let first = names.next();
+        let is = |name: &[u8]| first.is_some_and(|first| first.eq_ignore_ascii_case(name));
+        // The second says which ignored files the next agent is handed.
+        is(b".cofferdam") || (is(b".worktreeinclude") && names.next().is_none())
     })
 }
 

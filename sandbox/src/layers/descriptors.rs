@@ -4,6 +4,8 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::pipe::{PipeFlags, pipe_with};
+
 use super::LayerError;
 use crate::sys::process::{Range, close_range, place, take_stdin};
 
@@ -23,12 +25,18 @@ pub(crate) fn close_others(line: &OwnedFd) -> Result<(), LayerError> {
 }
 
 /// Puts what the launcher passed on standard input; an empty one if it passed nothing.
+///
+/// That is a pipe that has ended. The null device, opened out here, would be a
+/// file of the host's own mount, whose mode and times its owner could change
+/// through the descriptor.
 pub(crate) fn set_stdin(mut passed: Vec<OwnedFd>) -> Result<(), LayerError> {
     let input = match passed.pop() {
         Some(input) => input,
-        None => std::fs::File::open("/dev/null")
-            .map_err(LayerError::step("open the null device"))?
-            .into(),
+        None => {
+            let (read, _ends_here) =
+                pipe_with(PipeFlags::CLOEXEC).map_err(LayerError::step("make an empty input"))?;
+            read
+        }
     };
     place(&input, 0).map_err(LayerError::step("set standard input"))
 }

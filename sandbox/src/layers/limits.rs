@@ -29,6 +29,9 @@ pub(crate) struct Bound {
 /// and what is reserved for the stacks of threads counts as data too.
 const SLACK: u64 = 1 << 30;
 
+/// Signals and timers that may be waiting at once.
+const SIGNALS: u64 = 8192;
+
 /// Sets the limits of this process and all it starts.
 pub(crate) fn apply(
     policy: &Policy,
@@ -38,6 +41,8 @@ pub(crate) fn apply(
     // A core dump would carry what the command read to where the host's
     // handler puts it.
     set("core", Resource::Core, (0, 0))?;
+    // Queued signals and timers are counted for the user as a whole.
+    set("signals", Resource::Sigpending, (SIGNALS, SIGNALS))?;
     if policy.waives(Layer::Limits) {
         return Ok(Bound {
             status: Status::Waived,

@@ -274,10 +274,20 @@ fn map_itself(procfs: &OwnedFd) -> Result<(), LayerError> {
 /// namespace of any kind. Only the privilege that is dropped next could undo it.
 fn forbid_further(procfs: &OwnedFd) -> bool {
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    openat(procfs, "sys/user/max_user_namespaces", flags, Mode::empty())
-        .and_then(|file| rustix::io::write(&file, b"0"))
-        .is_ok()
+    let set = |name: &str, value: &[u8]| {
+        openat(procfs, format!("sys/user/{name}"), flags, Mode::empty())
+            .and_then(|file| rustix::io::write(&file, value))
+            .is_ok()
+    };
+    // What is counted for the user as a whole must leave some to others; where
+    // the kernel has no such file, nothing is lost.
+    set("max_inotify_instances", INOTIFY);
+    set("max_user_namespaces", b"0")
 }
+
+/// Watches of changes that a cage may have at once: a quarter of what a user
+/// usually has.
+const INOTIFY: &[u8] = b"32";
 
 fn outside() -> (u32, u32) {
     use std::sync::OnceLock;

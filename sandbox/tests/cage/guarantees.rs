@@ -162,3 +162,28 @@ fn standard_input_is_no_way_to_a_file_of_the_host() {
         assert_eq!(result["stdout"], "the rest", "{result}");
     });
 }
+
+#[test]
+fn no_descriptor_leads_to_a_mount_of_the_host() {
+    use std::os::unix::fs::MetadataExt;
+    as_everyone(|setting| {
+        // To what it is: were it the host's, only the time of change would move.
+        let attempts = ["chmod-to=666,/proc/self/fd/0".to_owned()];
+        let changed = || {
+            let facts = std::fs::metadata("/dev/null").unwrap();
+            (facts.ctime(), facts.ctime_nsec())
+        };
+        let before = changed();
+        setting.outcomes(&setting.attempts(&attempts));
+        assert_eq!(changed(), before);
+    });
+}
+
+#[test]
+fn the_keeper_is_not_limited_from_inside() {
+    as_everyone(|setting| {
+        let descriptors = 7;
+        let attempts = [format!("call={},1,{descriptors}", libc::SYS_prlimit64)];
+        assert_eq!(setting.outcomes(&setting.attempts(&attempts)), ["1"]);
+    });
+}

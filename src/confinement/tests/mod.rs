@@ -183,6 +183,7 @@ impl Machine {
                 state: Path::new("/home/ann/.local/state/cofferdam"),
                 checkout: Path::new("/home/me/repo"),
                 private_settings: &[PathBuf::from("/etc/private.key")],
+                open_settings: None,
                 top_level: &TOP_LEVEL.map(PathBuf::from),
                 sockets: &self.sockets,
                 login_files: &self.login_files,

@@ -97,7 +97,7 @@ const COMMON: &[Row] = calls! {
         SYS_getdents64 SYS_getcwd SYS_chdir SYS_fchdir SYS_faccessat SYS_faccessat2
         SYS_mkdirat SYS_unlinkat SYS_symlinkat SYS_linkat SYS_readlinkat
         SYS_renameat SYS_renameat2 SYS_fchown SYS_fchownat SYS_utimensat SYS_umask
-        SYS_flock SYS_fcntl SYS_dup SYS_dup3 SYS_pipe2 SYS_name_to_handle_at
+        SYS_flock SYS_dup SYS_dup3 SYS_pipe2 SYS_name_to_handle_at
         SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_setxattrat
         SYS_getxattr SYS_lgetxattr SYS_fgetxattr SYS_getxattrat
         SYS_listxattr SYS_llistxattr SYS_flistxattr SYS_listxattrat
@@ -110,8 +110,10 @@ const COMMON: &[Row] = calls! {
     ALLOW => SYS_epoll_create1 SYS_epoll_ctl SYS_epoll_pwait SYS_epoll_pwait2
         SYS_ppoll SYS_pselect6 SYS_eventfd2 SYS_signalfd4
         SYS_timerfd_create SYS_timerfd_settime SYS_timerfd_gettime
-        SYS_io_setup SYS_io_destroy SYS_io_submit SYS_io_cancel
-        SYS_io_getevents SYS_io_pgetevents;
+        SYS_io_destroy SYS_io_submit SYS_io_cancel SYS_io_getevents
+        SYS_io_pgetevents;
+    // Its requests are counted for the whole machine; libraries do without.
+    MISSING => SYS_io_setup;
     // Memory.
     ALLOW => SYS_mmap SYS_munmap SYS_mprotect SYS_mremap SYS_brk SYS_madvise SYS_msync
         SYS_mincore SYS_mlock SYS_mlock2 SYS_munlock SYS_mlockall SYS_munlockall
@@ -135,7 +137,12 @@ const COMMON: &[Row] = calls! {
     // Scheduling and limits of others, where they are seen: a thread can then
     // not pin another one of its own process either.
     OTHER => SYS_sched_setscheduler SYS_sched_setparam SYS_sched_setattr
-        SYS_sched_setaffinity SYS_prlimit64 SYS_migrate_pages SYS_move_pages;
+        SYS_sched_setaffinity SYS_migrate_pages SYS_move_pages;
+    // Never of others: the keeper of the cage is one of them, and would be
+    // blind without descriptors.
+    ONLY_OWN => SYS_prlimit64;
+    // Leases hold up whoever opens the file outside.
+    FCNTL => SYS_fcntl;
     OTHER_PRIORITY => SYS_setpriority;
     OTHER_IO => SYS_ioprio_set;
     // Scheduling and limits.

@@ -100,6 +100,11 @@ pub(super) const OTHER: Verdict = Verdict::OfOthers(&[&[Not(0, 0)]]);
 /// Whatever its arguments: memory, semaphores and queues under a key or a name
 /// that any process of this user may have made, and which nobody can tell apart.
 pub(super) const KEYED: Verdict = Verdict::OfOthers(&[&[]]);
+/// The same wherever it runs.
+pub(super) const ONLY_OWN: Verdict = RefuseIf(&[&[Not(0, 0)]]);
+/// `F_SETLEASE`, which programs other than file servers have no use for.
+const SET_LEASE: u32 = 1024;
+pub(super) const FCNTL: Verdict = RefuseIf(&[&[Is(1, SET_LEASE)]]);
 /// The first argument says what the second is a number of: a process, a group,
 /// a user. Numbered from 0 for priorities, and from 1 for those of devices.
 pub(super) const OTHER_PRIORITY: Verdict = Verdict::OfOthers(&[&[Not(0, 0)], &[Not(1, 0)]]);
