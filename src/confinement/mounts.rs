@@ -140,8 +140,14 @@ fn hide_files(input: &Input<'_>, rules: &[FileRule], mounts: &mut Vec<Mount>) {
     let host = &input.host;
     let mut covers = hidden(host);
     covers.extend(TEMPORARY.map(PathBuf::from));
+    // Settings that are listed one by one are no links, and hidden by nothing.
+    let listed = |rule: &&FileRule| {
+        let of_list = |open: &[PathBuf]| open.contains(&rule.path.0);
+        !host.open_settings.is_some_and(of_list)
+    };
     let shown: Vec<(PathBuf, &Path)> = rules
         .iter()
+        .filter(listed)
         .map(|rule| ((host.resolve)(&rule.path), rule.path.0.as_path()))
         .collect();
     let mut places: Vec<PathBuf> = Vec::new();

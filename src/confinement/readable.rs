@@ -261,9 +261,11 @@ fn settings(input: &Input<'_>, rules: &mut Rules<'_>) {
         // Each by itself: a private file that the host replaces while it is
         // covered is then without a rule.
         (ViewMode::Mounted, Some(open)) => {
-            for path in open {
-                rules.add(path, Rights::Read);
-            }
+            // They were listed from the directory itself, the topmost only.
+            rules.list.extend(open.iter().map(|path| FileRule {
+                path: path.as_path().into(),
+                rights: Rights::Read,
+            }));
         }
     }
 }

@@ -5,6 +5,8 @@
 //! `/dev`, a private `/dev/shm`, and a bind mount for every path with a rule
 //! that would otherwise be hidden (or, if it is writable, read-only).
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::devices::{self, DEVICES};
@@ -243,7 +245,7 @@ fn resolve(literal: &Path, wanted: &[Wanted]) -> PathBuf {
     }
     let mut known = literal;
     loop {
-        if let Ok(real) = known.canonicalize() {
+        if let Some(real) = real(known) {
             let rest = literal
                 .strip_prefix(known)
                 .expect("because it is an ancestor");
@@ -265,6 +267,22 @@ fn join(base: &Path, rest: &Path) -> PathBuf {
     }
 }
 
+/// A path without links, asked of the host once: the stage plans once, before
+/// anything is mounted, and a policy has hundreds of rules.
+fn real(path: &Path) -> Option<PathBuf> {
+    thread_local! {
+        static KNOWN: RefCell<HashMap<PathBuf, Option<PathBuf>>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| match known.get(path) {
+        Some(real) => real.clone(),
+        None => {
+            let real = path.canonicalize().ok();
+            known.insert(path.to_owned(), real.clone());
+            real
+        }
+    })
+}
+
 /// Adds the mounts that keep the path of a rule present with its rights.
 fn keep_visible(
     rule: &FileRule,
@@ -274,7 +292,7 @@ fn keep_visible(
 ) -> Result<(), PolicyError> {
     let access = rule.rights.access();
     let literal = resolve(&rule.path, wanted);
-    let real = rule.path.canonicalize().ok();
+    let real = real(&rule.path);
     let mut places = vec![literal.clone()];
     places.extend(real.clone().filter(|real| *real != literal));
     for target in places {
