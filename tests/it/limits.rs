@@ -174,10 +174,10 @@ fn the_next_command_takes_away_the_group_of_a_killed_launcher() {
     let env = TestEnv::new();
     let repo = env.repo();
     let run = repo.ready(&[], "echo ready; sleep 1000");
-    let prefix = format!("cofferdam-{}-", run.pid());
+    let owner = format!("-{}-", run.pid());
     let own = || {
         let all = groups().into_iter();
-        all.filter(|path| shown(path).contains(&prefix)).count()
+        all.filter(|path| shown(path).contains(&owner)).count()
     };
     let record = repo.cofferdam(["ls", "--json"]).expect_code(0).json();
     let held = &only_agent(&record)["limits"];

@@ -150,7 +150,8 @@ fn orphaned_groups() -> Vec<PathBuf> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let owner = name
             .strip_prefix("cofferdam-")
-            .and_then(|rest| rest.split('-').next());
+            // The first part is the PID namespace that the number is of.
+            .and_then(|rest| rest.split('-').nth(1));
         owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists())
     };
     groups()
