@@ -41,11 +41,8 @@ fn the_three_streams_lead_to_no_file() {
             .as_str()
             .unwrap_or_else(|| panic!("{result}"));
         let lines: Vec<_> = text.lines().collect();
-        let [input, output, error] = lines[..] else {
-            panic!("{result}");
-        };
         assert!(
-            input == "/dev/null" && output.starts_with("pipe:") && error.starts_with("pipe:"),
+            lines.len() == 3 && lines.iter().all(|line| line.starts_with("pipe:")),
             "{result}"
         );
     });
