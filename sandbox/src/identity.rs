@@ -13,6 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+use crate::procfs::Stat;
+
 /// How long an ended process may take to be gone: the kernel ends a whole
 /// namespace in it, however large.
 const GONE_WITHIN: Timespec = Timespec {
@@ -114,23 +116,14 @@ impl Identity {
     }
 }
 
-/// Field 22 of `/proc/PID/stat`, counted after the name, which may hold
-/// blanks and parentheses.
+/// When a process started, in ticks since the boot.
 pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
-    // The name before it is any bytes that the process chose.
-    let text = fs::read(format!("/proc/{pid}/stat"))?;
-    let text = String::from_utf8_lossy(&text);
-    let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    after_name
-        .split_whitespace()
-        .nth(19)
-        .and_then(|field| field.parse().ok())
-        .ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("/proc/{pid}/stat has no start time"),
-            )
-        })
+    Stat::of(pid)?.field(22).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("/proc/{pid}/stat has no start time"),
+        )
+    })
 }
 
 fn boot() -> io::Result<String> {

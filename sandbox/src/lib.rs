@@ -147,7 +147,9 @@ mod layers;
 mod limits;
 mod policy;
 mod probe;
+mod procfs;
 mod protocol;
+mod ready;
 mod spawn;
 mod stage;
 #[expect(

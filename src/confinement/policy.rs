@@ -33,6 +33,7 @@ use crate::model::{NetworkAccess, ViewMode};
 /// command that does not fit.
 pub fn policy(input: &Input<'_>) -> Result<Policy, Error> {
     check(input)?;
+    let promised = promised(input)?;
     let readable = readable::rules(input);
     let mounted = mounts(input, &readable);
     let files = files(input, readable, &mounted);
@@ -58,7 +59,7 @@ pub fn policy(input: &Input<'_>) -> Result<Policy, Error> {
         network,
         limits: limits(&input.limits, input.view.mode, &input.room),
         out_of_reach: out_of_reach(input),
-        promised: promised(input),
+        promised,
         waived: input.waivers.layers().clone(),
         required: Layer::ALL
             .into_iter()
@@ -88,17 +89,20 @@ fn check(input: &Input<'_>) -> Result<(), Error> {
     if mounted && input.waivers.layers().contains(&Layer::Mounts) {
         return Err(Error::MountsWaived);
     }
-    let short = shortfalls(&achievable(input), &promised(input));
+    Ok(())
+}
+
+/// The guarantees that this agent is promised, all of which the machine holds.
+fn promised(input: &Input<'_>) -> Result<BTreeSet<Guarantee>, Error> {
+    let network = input.contract.network;
+    let achievable = achievable(input);
+    let promised = input.waivers.promised(network, &achievable);
+    let short = shortfalls(&achievable, &promised);
     if short.is_empty() {
-        Ok(())
+        Ok(promised)
     } else {
         Err(Error::Short(short))
     }
-}
-
-fn promised(input: &Input<'_>) -> BTreeSet<Guarantee> {
-    let network = input.contract.network;
-    input.waivers.promised(network, &achievable(input))
 }
 
 /// What of the kernel was in force when the machine was tried, less what this

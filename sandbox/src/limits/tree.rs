@@ -10,6 +10,8 @@ use std::io;
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, readlinkat, statat};
 
+use crate::procfs::{self, Stat, descends};
+
 /// Processes whose memory is looked at closely, the largest first: a close
 /// look takes milliseconds for each. Of all others the pages that no file backs
 /// are counted, once for each process.
@@ -18,8 +20,6 @@ const CLOSELY: usize = 256;
 const DESCRIPTORS: usize = 16 << 10;
 /// Clock ticks of procfs in a second, the same on every machine.
 const TICKS: u64 = 100;
-/// Deeper than any tree of processes.
-const DEEPEST: usize = 4096;
 
 /// One process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,23 +61,17 @@ pub(super) fn look() -> io::Result<Tree> {
         .and_then(|name| name.parse().ok())
         .ok_or_else(|| io::Error::other("/proc/self names no process"))?;
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
-            continue;
-        };
+    for pid in procfs::processes()? {
         if let Some(process) = process(pid) {
             all.insert(pid, process);
         }
     }
+    let parent = |pid| all.get(&pid).map(|process: &Process| process.parent);
     let mut tree = Tree::default();
     for process in all.values() {
         if process.pid == own {
             tree.cpu_ms += process.waited_ticks * 1000 / TICKS;
-        } else if descends(process, own, &all) {
+        } else if descends(process.pid, own, parent) {
             tree.threads += process.threads;
             tree.cpu_ms += process.ticks * 1000 / TICKS;
             tree.resident += process.resident;
@@ -87,36 +81,17 @@ pub(super) fn look() -> io::Result<Tree> {
     Ok(tree)
 }
 
-fn descends(process: &Process, own: i32, all: &BTreeMap<i32, Process>) -> bool {
-    let mut parent = process.parent;
-    // Numbers change while they are read, so that a loop could appear.
-    for _ in 0..DEEPEST {
-        if parent == own {
-            return true;
-        }
-        match all.get(&parent) {
-            Some(above) => parent = above.parent,
-            None => return false,
-        }
-    }
-    false
-}
-
-/// Reads `/proc/PID/stat`, counting fields after the name, which may hold anything.
 fn process(pid: i32) -> Option<Process> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let end = text.iter().rposition(|byte| *byte == b')')?;
-    let rest = String::from_utf8_lossy(&text[end + 1..]).into_owned();
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
-    let waited_ticks = number(13)? + number(14)?;
+    let stat = Stat::of(pid).ok()?;
+    let number = |at| stat.field::<u64>(at);
+    let waited_ticks = number(16)? + number(17)?;
     Some(Process {
         pid,
-        parent: fields.get(1)?.parse().ok()?,
-        threads: number(17)?,
-        ticks: number(11)? + number(12)? + waited_ticks,
+        parent: stat.field(4)?,
+        threads: number(20)?,
+        ticks: number(14)? + number(15)? + waited_ticks,
         waited_ticks,
-        resident: number(21)? * crate::sys::process::page_size(),
+        resident: number(24)? * crate::sys::process::page_size(),
     })
 }
 

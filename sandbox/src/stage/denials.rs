@@ -22,6 +22,7 @@ use super::sweep;
 use crate::denial::Denial;
 use crate::layers::seccomp::{Attempt, Place};
 use crate::protocol::{self, ProtocolError, Report};
+use crate::ready;
 use crate::sys::seccomp::{Listener, Refused, read_memory};
 
 /// Calls answered before the keeper looks at its other work again.
@@ -173,13 +174,7 @@ pub(super) fn answer_unrecorded(listener: &Listener) {
 
 /// Whether a call waits: taking one that does not would wait for it.
 fn waits(listener: &Listener) -> bool {
-    let mut entry = [PollFd::new(listener, PollFlags::IN)];
-    let now = rustix::event::Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    rustix::event::poll(&mut entry, Some(&now)).is_ok()
-        && entry[0].revents().contains(PollFlags::IN)
+    ready::now(listener, PollFlags::IN).is_ok_and(|seen| seen.contains(PollFlags::IN))
 }
 
 /// Sends a whole frame; false if there is no room for it now.

@@ -20,6 +20,7 @@ use crate::layers::{descriptors, namespaces};
 use crate::limits::{self, Joining, Watch};
 use crate::policy::{Layer, Policy};
 use crate::protocol::{self, Failure, Reader, Request};
+use crate::ready;
 use crate::sys::process::{Fork, close_standard, exit_now};
 
 /// H0: the helper that the launcher started.
@@ -152,19 +153,9 @@ fn die_with_parent() -> Result<(), Stop> {
 
 /// Whether the other end of a socket is closed.
 pub(super) fn hung_up(line: &OwnedFd) -> bool {
-    let mut entry = [PollFd::new(line, PollFlags::empty())];
-    let now = rustix::event::Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut entry, Some(&now)).is_err() || entry[0].revents().contains(PollFlags::HUP)
+    ready::now(line, PollFlags::empty()).map_or(true, |seen| seen.contains(PollFlags::HUP))
 }
 
 fn readable(descriptor: &OwnedFd) -> bool {
-    let mut entry = [PollFd::new(descriptor, PollFlags::IN)];
-    let now = rustix::event::Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut entry, Some(&now)).is_err() || entry[0].revents().contains(PollFlags::IN)
+    ready::now(descriptor, PollFlags::IN).map_or(true, |seen| seen.contains(PollFlags::IN))
 }

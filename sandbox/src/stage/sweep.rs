@@ -12,8 +12,8 @@ use std::fs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait};
 
-/// Deeper than any tree: what lies deeper is found once those above are dead.
-const DEEPEST: usize = 4096;
+use crate::procfs::{self, Stat, descends};
+use crate::ready;
 
 /// Refuses a procfs of another PID namespace, whose numbers mean other processes here.
 pub(super) fn require_own_procfs() -> std::io::Result<()> {
@@ -63,65 +63,34 @@ pub(super) fn signal(number: i32) {
     let Some(signal) = Signal::from_named_raw(number) else {
         return;
     };
-    for pid in descendants() {
+    let this = super::this().as_raw_nonzero().get();
+    for pid in descendants(this) {
         let Some(handle) =
             Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
         else {
             continue;
         };
-        let mut entry = [PollFd::new(&handle, PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let ended = poll(&mut entry, Some(&now)).is_err() || !entry[0].revents().is_empty();
-        if !ended && is_descendant(pid, parent) {
+        let ended = ready::now(&handle, PollFlags::IN).map_or(true, |seen| !seen.is_empty());
+        if !ended && descends(pid, this, parent) {
             let _ = pidfd_send_signal(&handle, signal);
         }
     }
 }
 
-fn descendants() -> Vec<i32> {
-    let mut parents: BTreeMap<i32, i32> = BTreeMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
-            continue;
-        };
-        if let Some(parent) = parent(pid) {
-            parents.insert(pid, parent);
-        }
-    }
+fn descendants(this: i32) -> Vec<i32> {
+    let parents: BTreeMap<i32, i32> = procfs::processes()
+        .into_iter()
+        .flatten()
+        .filter_map(|pid| Some((pid, parent(pid)?)))
+        .collect();
     let known = |pid| parents.get(&pid).copied();
     parents
         .keys()
         .copied()
-        .filter(|pid| is_descendant(*pid, known))
+        .filter(|pid| descends(*pid, this, known))
         .collect()
 }
 
-/// Whether this process is among the parents of a process.
-fn is_descendant(pid: i32, parent: impl Fn(i32) -> Option<i32>) -> bool {
-    let this = super::this().as_raw_nonzero().get();
-    let mut above = pid;
-    // Numbers change while they are read, so that a loop could appear.
-    for _ in 0..DEEPEST {
-        match parent(above) {
-            Some(parent) if parent == this => return true,
-            Some(parent) => above = parent,
-            None => return false,
-        }
-    }
-    false
-}
-
-/// The parent of a process; the name before it may hold any character.
 fn parent(pid: i32) -> Option<i32> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let end = text.iter().rposition(|byte| *byte == b')')?;
-    let rest = String::from_utf8_lossy(&text[end + 1..]).into_owned();
-    rest.split_whitespace().nth(1)?.parse().ok()
+    Stat::of(pid).ok()?.field(4)
 }

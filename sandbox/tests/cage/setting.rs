@@ -162,16 +162,7 @@ impl Setting {
 
     /// Runs the launcher in a mode until it ends; what it printed.
     pub fn launch(&self, mode: &str, policy: &Policy) -> Value {
-        let mut launcher = self.start(mode, policy);
-        let mut stdout = launcher.stdout.take().unwrap();
-        let text = std::thread::spawn(move || {
-            let mut text = String::new();
-            stdout.read_to_string(&mut text).unwrap();
-            text
-        });
-        until(|| launcher.try_wait().unwrap().is_some());
-        let text = text.join().unwrap();
-        serde_json::from_str(&text).unwrap_or_else(|_| panic!("the launcher printed {text:?}"))
+        printed(self.start(mode, policy))
     }
 
     /// Starts the launcher in a mode.
@@ -190,6 +181,19 @@ impl Setting {
         child.stdin.take().unwrap().write_all(&text).unwrap();
         child
     }
+}
+
+/// What a launcher printed until it ended.
+pub fn printed(mut launcher: Child) -> Value {
+    let mut stdout = launcher.stdout.take().unwrap();
+    let text = std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).unwrap();
+        text
+    });
+    until(|| launcher.try_wait().unwrap().is_some());
+    let text = text.join().unwrap();
+    serde_json::from_str(&text).unwrap_or_else(|_| panic!("the launcher printed {text:?}"))
 }
 
 /// Launches with a file as standard input that is open for writing too; what

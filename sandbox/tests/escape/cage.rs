@@ -4,7 +4,7 @@
 //! up, and one on a machine that has no namespaces at all. Asserts nothing
 //! about confinement.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use cofferdam_sandbox::{Layer, Policy, Rights, ViewMode};
 use cofferdam_shim::{Feature, take_away};
 use serde_json::Value;
 
-use crate::setting::{FIXTURE, Setting, Who, as_everyone, rule, until};
+use crate::setting::{FIXTURE, Setting, Who, as_everyone, printed, rule};
 
 /// What the cage is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,16 +184,13 @@ pub fn start_without(
 
 /// Runs the launcher on such a machine until it ends; what it printed.
 pub fn launch_without(lacks: &[Feature], setting: &Setting, mode: &str, policy: &Policy) -> Value {
-    let mut launcher = start_without(lacks, FIXTURE.as_ref(), setting, mode, policy);
-    let mut stdout = launcher.stdout.take().unwrap();
-    let text = std::thread::spawn(move || {
-        let mut text = String::new();
-        stdout.read_to_string(&mut text).unwrap();
-        text
-    });
-    until(|| launcher.try_wait().unwrap().is_some());
-    let text = text.join().unwrap();
-    serde_json::from_str(&text).unwrap_or_else(|_| panic!("the launcher printed {text:?}"))
+    printed(start_without(
+        lacks,
+        FIXTURE.as_ref(),
+        setting,
+        mode,
+        policy,
+    ))
 }
 
 /// An attempt with an argument of words.
