@@ -166,8 +166,8 @@ pub use identity::Identity;
 pub use input::Input;
 pub use limits::{Limit, LimitHit, Mechanism, Reach, sweep_groups};
 pub use policy::{
-    Access, Command, Counted, Disk, FileRule, HostPath, Layer, Limits, Mount, Network, Otherwise,
-    Policy, PolicyError, PolicyRow, Rights, UnknownLayer, View, ViewMode,
+    Access, Command, Counted, Directories, Disk, FileRule, HostPath, Layer, Limits, Mount, Network,
+    Otherwise, Policy, PolicyError, PolicyRow, Rights, UnknownLayer, View, ViewMode,
 };
 pub use probe::probe;
 pub use spawn::{Helper, HelperError, SpawnError, spawn};

@@ -8,11 +8,11 @@
 
 use std::path::{Path, PathBuf};
 
-use cofferdam_sandbox::{Access, FileRule, Mount, Otherwise};
+use cofferdam_sandbox::{Access, Directories, FileRule, Mount, Otherwise};
 
 use super::input::{Host, Input};
 use super::readable::system_secrets;
-use crate::model::{ViewAccess, ViewMode};
+use crate::model::{ViewAccess, ViewMode, ViewMount, ViewSource};
 
 /// Directories at the top of the file system that stay visible; every other
 /// one is hidden, because a read-only mount does not keep anybody from
@@ -76,22 +76,39 @@ pub(super) fn mounts(input: &Input<'_>, rules: &[FileRule]) -> Mounted {
             upper: cache.upper.as_path().into(),
             work: cache.work.as_path().into(),
             target: cache.target.as_path().into(),
+            access: Access::ReadWrite,
+            directories: Directories::Copied,
             // To read what was fetched is most of the use, and a home on a
             // file system that merges nothing is no reason to refuse an agent.
             otherwise: Otherwise::ReadOnly,
         });
     }
-    for mount in &view.mounts {
-        let access = match mount.access {
-            ViewAccess::ReadWrite if input.contract.is_writer() => Access::ReadWrite,
-            // A reader's role holds whatever its workspace would allow.
-            ViewAccess::ReadWrite | ViewAccess::ReadOnly => Access::ReadOnly,
-        };
-        mounted
-            .mounts
-            .push(bind(&mount.source, &mount.target, access));
-    }
+    let is_writer = input.contract.is_writer();
+    let shown = view.mounts.iter().map(|mount| shown(mount, is_writer));
+    mounted.mounts.extend(shown);
     mounted
+}
+
+/// A mount of the workspace.
+fn shown(mount: &ViewMount, is_writer: bool) -> Mount {
+    let access = match mount.access {
+        ViewAccess::ReadWrite if is_writer => Access::ReadWrite,
+        // A reader's role holds whatever its workspace would allow.
+        ViewAccess::ReadWrite | ViewAccess::ReadOnly => Access::ReadOnly,
+    };
+    let target = mount.target.as_path();
+    match &mount.source {
+        ViewSource::Path(source) => bind(source, target, access),
+        ViewSource::Layers { lower, upper, work } => Mount::Overlay {
+            lower: lower.iter().map(|path| path.as_path().into()).collect(),
+            upper: upper.as_path().into(),
+            work: work.as_path().into(),
+            target: target.into(),
+            access,
+            directories: Directories::Renamed,
+            otherwise: Otherwise::Refuse,
+        },
+    }
 }
 
 fn bind(source: &Path, target: &Path, access: Access) -> Mount {

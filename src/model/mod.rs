@@ -53,4 +53,4 @@ pub use request::{
     TaskRequest, WorkspaceChoice,
 };
 pub use state::{AgentState, Outcome};
-pub use view::{View, ViewAccess, ViewMode, ViewMount};
+pub use view::{View, ViewAccess, ViewMode, ViewMount, ViewSource};

@@ -24,11 +24,27 @@ pub enum ViewAccess {
     ReadWrite,
 }
 
+/// What is seen at a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ViewSource {
+    /// A directory or file of the host.
+    Path(PathBuf),
+    /// Directories merged into one; what changes lands in `upper` alone.
+    Layers {
+        /// What is shared, topmost first.
+        lower: Vec<PathBuf>,
+        /// What takes the changes.
+        upper: PathBuf,
+        /// What the kernel needs besides, on the same file system.
+        work: PathBuf,
+    },
+}
+
 /// One mount: a source of the host seen at a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewMount {
-    /// A directory or file of the host.
-    pub source: PathBuf,
+    /// What is seen.
+    pub source: ViewSource,
     /// Where the agent sees it.
     pub target: PathBuf,
     /// Whether the agent may write it.

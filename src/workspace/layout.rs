@@ -24,7 +24,9 @@ use super::error::file;
 use super::identity::Identities;
 use super::{Access, BackendKind, Error, Mirror, Order, Workspace};
 use crate::git::Repository;
-use crate::model::{AgentId, ObjectId, PathText, RepoPath, View, ViewAccess, ViewMode, ViewMount};
+use crate::model::{
+    AgentId, ObjectId, PathText, RepoPath, View, ViewAccess, ViewMode, ViewMount, ViewSource,
+};
 
 const SCHEMA: &str = "cofferdam.workspace/1";
 
@@ -205,12 +207,12 @@ pub fn foreseen(repo: &Repository, (writer, mode): (Access, ViewMode), dir: &Pat
         true => vec![
             // First: the mount over the repository hides where it comes from.
             ViewMount {
-                source: repo.objects_dir().to_owned(),
+                source: ViewSource::Path(repo.objects_dir().to_owned()),
                 target: layout.objects(),
                 access: ViewAccess::ReadOnly,
             },
             ViewMount {
-                source: layout.tree(),
+                source: ViewSource::Path(layout.tree()),
                 target: repo.top().to_owned(),
                 access,
             },

@@ -156,7 +156,22 @@ fn open_source(step: &Step, notes: &mut Vec<String>) -> Result<OwnedFd, LayerErr
             )))
         }
         What::Devices => devices::make(),
-        What::Overlay { layers, otherwise } => open_overlay(step, layers, *otherwise, notes),
+        What::Overlay {
+            layers,
+            access,
+            otherwise,
+        } => {
+            let mount = open_overlay(step, layers, *otherwise, notes)?;
+            match access {
+                Access::ReadWrite => {}
+                Access::ReadOnly => {
+                    set_mount_attributes(&mount, c"", Reach::Recursive, read_only()).map_err(
+                        LayerError::step(format!("restrict `{}`", step.target.display())),
+                    )?;
+                }
+            }
+            Ok(mount)
+        }
         What::Bind { source, access } => {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE
                 | OpenTreeFlags::OPEN_TREE_CLOEXEC

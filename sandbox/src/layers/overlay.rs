@@ -19,7 +19,7 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, open_tree,
 };
 
-use crate::policy::PolicyError;
+use crate::policy::{Directories, PolicyError};
 
 /// The longest value that the kernel takes, its end not counted.
 const LONGEST_VALUE: usize = 255;
@@ -30,6 +30,7 @@ pub(crate) struct Layers {
     pub(crate) lower: Vec<PathBuf>,
     pub(crate) upper: PathBuf,
     pub(crate) work: PathBuf,
+    pub(crate) directories: Directories,
 }
 
 /// A detached mount that shows the layers as one directory.
@@ -58,19 +59,24 @@ pub(super) fn make(layers: &Layers) -> Result<OwnedFd, PolicyError> {
             format!("the kernel merges no directories here ({errno})"),
         )
     })?;
-    configure(&context, &lower, (&upper, &work), attributes)
-        .and_then(|()| {
-            fsmount(
-                context.as_fd(),
-                FsMountFlags::FSMOUNT_CLOEXEC,
-                MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
-            )
-        })
-        .map_err(|errno| {
-            let said = said(&context);
-            let reason = format!("it cannot be merged with what it is to change ({errno}{said})");
-            refused(&layers.upper, reason)
-        })
+    configure(
+        &context,
+        &lower,
+        (&upper, &work),
+        (attributes, layers.directories),
+    )
+    .and_then(|()| {
+        fsmount(
+            context.as_fd(),
+            FsMountFlags::FSMOUNT_CLOEXEC,
+            MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+        )
+    })
+    .map_err(|errno| {
+        let said = said(&context);
+        let reason = format!("it cannot be merged with what it is to change ({errno}{said})");
+        refused(&layers.upper, reason)
+    })
 }
 
 /// A detached mount of the topmost lower directory alone, with all below it.
@@ -153,7 +159,7 @@ fn configure(
     context: &OwnedFd,
     lower: &[OwnedFd],
     (upper, work): (&OwnedFd, &OwnedFd),
-    attributes: Attributes,
+    (attributes, directories): (Attributes, Directories),
 ) -> rustix::io::Result<()> {
     let set = |key: &str, value: &str| fsconfig_set_string(context.as_fd(), key, value);
     let names: Vec<String> = lower.iter().map(name).collect();
@@ -174,10 +180,14 @@ fn configure(
     // whole machine has changed on this file system, and wait for it.
     fsconfig_set_flag(context.as_fd(), "volatile")?;
     match attributes {
-        // The others could lead out of the layers if somebody forged them.
+        // A copy without its bytes would read as zeros to whoever captures.
+        // A renamed directory's attribute can be forged by nobody inside.
         Attributes::Trusted => {
             set("metacopy", "off")?;
-            set("redirect_dir", "off")?;
+            match directories {
+                Directories::Copied => set("redirect_dir", "off")?,
+                Directories::Renamed => set("redirect_dir", "on")?,
+            }
         }
         // These exclude the others by themselves.
         Attributes::User => fsconfig_set_flag(context.as_fd(), "userxattr")?,

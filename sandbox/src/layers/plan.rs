@@ -41,6 +41,7 @@ pub(crate) enum What {
     Devices,
     Overlay {
         layers: Layers,
+        access: Access,
         otherwise: Otherwise,
     },
 }
@@ -114,6 +115,8 @@ pub(crate) fn plan(policy: &Policy) -> Result<Plan, PolicyError> {
                 lower,
                 upper,
                 work,
+                access,
+                directories,
                 otherwise,
                 ..
             } => What::Overlay {
@@ -121,7 +124,9 @@ pub(crate) fn plan(policy: &Policy) -> Result<Plan, PolicyError> {
                     lower: lower.iter().map(|path| path.0.clone()).collect(),
                     upper: upper.0.clone(),
                     work: work.0.clone(),
+                    directories: *directories,
                 },
+                access: *access,
                 otherwise: *otherwise,
             },
         };

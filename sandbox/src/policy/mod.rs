@@ -17,6 +17,7 @@ pub use layer::{Layer, UnknownLayer};
 pub use limits::{Counted, Disk, Limits};
 pub use path::HostPath;
 pub use shape::{
-    Access, Command, FileRule, Mount, Network, Otherwise, Policy, Rights, View, ViewMode,
+    Access, Command, Directories, FileRule, Mount, Network, Otherwise, Policy, Rights, View,
+    ViewMode,
 };
 pub use words::PolicyRow;

@@ -103,8 +103,7 @@ pub enum Mount {
     /// not. Paths lead through no symbolic link. What the kernel leaves in
     /// `work` is a directory without any permission. Nothing is written back
     /// to the disk at once, not even on request (`fsync`): a power failure may
-    /// lose changes. A directory that lies beneath cannot be renamed, only
-    /// copied, which is what `mv` does.
+    /// lose changes.
     Overlay {
         /// What is shown beneath, topmost first.
         lower: Vec<HostPath>,
@@ -114,9 +113,24 @@ pub enum Mount {
         work: HostPath,
         /// Where to show it.
         target: HostPath,
+        /// Whether it can be changed; read-only, nothing lands in `upper`.
+        access: Access,
+        /// Whether directories that lie beneath can be renamed.
+        directories: Directories,
         /// What is shown where the machine merges no such directories.
         otherwise: Otherwise,
     },
+}
+
+/// What becomes of a rename of a directory that lies beneath an overlay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Directories {
+    /// It fails with `EXDEV`, which `mv` answers by copying; other programs
+    /// give up.
+    Copied,
+    /// It works, as on any other file system.
+    Renamed,
 }
 
 /// What becomes of an overlay that cannot be made.

@@ -138,9 +138,15 @@ fn mount_words(mount: &Mount) -> String {
         Mount::Bind {
             source, access: to, ..
         } => format!("shows {source}, {}", access(to)),
-        Mount::Overlay { lower, .. } => {
+        Mount::Overlay {
+            lower, access: to, ..
+        } => {
             let lower: Vec<String> = lower.iter().map(ToString::to_string).collect();
-            format!("shows {}, changes kept apart", lower.join(" over "))
+            let changes = match to {
+                Access::ReadOnly => "read-only",
+                Access::ReadWrite => "changes kept apart",
+            };
+            format!("shows {}, {changes}", lower.join(" over "))
         }
         Mount::Tmpfs {
             access: Access::ReadOnly,

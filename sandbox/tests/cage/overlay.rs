@@ -49,6 +49,8 @@ impl Merged {
             upper: self.upper.as_path().into(),
             work: self.work.as_path().into(),
             target: self.target.as_path().into(),
+            access: cofferdam_sandbox::Access::ReadWrite,
+            directories: cofferdam_sandbox::Directories::Copied,
             otherwise,
         }
     }
@@ -243,6 +245,8 @@ fn shows_the_first_of_several() {
                 upper: merged.upper.as_path().into(),
                 work: merged.work.as_path().into(),
                 target: merged.target.as_path().into(),
+                access: cofferdam_sandbox::Access::ReadWrite,
+                directories: cofferdam_sandbox::Directories::Copied,
                 otherwise: Otherwise::Refuse,
             };
             let policy = shell(setting, mount, "cat merged/shared; ls merged | wc -l");
@@ -334,6 +338,8 @@ fn is_refused_by_name_where_it_cannot_be() {
                 upper: upper.into(),
                 work: work.into(),
                 target: merged.target.as_path().into(),
+                access: cofferdam_sandbox::Access::ReadWrite,
+                directories: cofferdam_sandbox::Directories::Copied,
                 otherwise: Otherwise::Refuse,
             };
             let result = setting.launch("launch", &shell(setting, mount, "true"));

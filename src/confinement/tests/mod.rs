@@ -19,6 +19,7 @@ use cofferdam_sandbox::{Enforcement, Feature, Layer, Proof, Status};
 use super::{AgentFacts, CacheMount, Found, Host, Input, Room, Waivers};
 use crate::model::{
     AgentId, Contract, EnvEntry, ResourceLimits, RunId, View, ViewAccess, ViewMode, ViewMount,
+    ViewSource,
 };
 
 const STATE: &str = "/home/me/.local/state/cofferdam/runs/r";
@@ -65,7 +66,7 @@ fn full() -> Enforcement {
 
 fn view(root: &str) -> View {
     let mount = |source: &str, target: String, access| ViewMount {
-        source: PathBuf::from(STATE).join(source),
+        source: ViewSource::Path(PathBuf::from(STATE).join(source)),
         target: target.into(),
         access,
     };

@@ -180,6 +180,8 @@ fn caches_are_shown_in_the_private_home_after_it_and_take_changes() {
             upper: cache.upper.as_path().into(),
             work: cache.work.as_path().into(),
             target: cache.target.as_path().into(),
+            access: cofferdam_sandbox::Access::ReadWrite,
+            directories: cofferdam_sandbox::Directories::Copied,
             otherwise: Otherwise::ReadOnly,
         };
         let place = policy.view.mounts.iter().position(|mount| *mount == wanted);

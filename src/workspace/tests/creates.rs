@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::fixture::{Fixture, agent, chmod, put};
-use crate::model::{ViewAccess, ViewMode, WorkspaceChoice};
+use crate::model::{ViewAccess, ViewMode, ViewSource, WorkspaceChoice};
 use crate::workspace::{Access, BACKENDS, Ground, Order, choose};
 
 #[test]
@@ -128,10 +128,13 @@ fn the_view_mounts_the_copy_at_the_repositorys_own_path() {
             .expect("because the disk takes it");
         let view = &workspace.view;
         assert_eq!(view.root, repo.top());
-        assert_eq!(view.mounts[1].source, dir.join("tree"));
+        assert_eq!(view.mounts[1].source, ViewSource::Path(dir.join("tree")));
         assert_eq!(view.mounts[1].target, repo.top());
         assert_eq!(view.mounts[1].access, access);
-        assert_eq!(view.mounts[0].source, repo.objects_dir());
+        assert_eq!(
+            view.mounts[0].source,
+            ViewSource::Path(repo.objects_dir().to_owned())
+        );
         assert_eq!(view.mounts[0].target, dir.join("objects"));
         assert_eq!(view.mounts[0].access, ViewAccess::ReadOnly);
         assert_eq!(
