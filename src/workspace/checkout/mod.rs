@@ -8,9 +8,9 @@
 //! - `private_git`: the git directory that the agent may do anything to
 //! - `stat_index`: the parent's index, made right for the new files
 
-mod private_git;
+pub(super) mod private_git;
 mod stat_index;
-mod writer;
+pub(super) mod writer;
 
 use std::path::Path;
 
@@ -20,6 +20,7 @@ use super::dispose::dispose;
 use super::layout::{Basis, Layout, view};
 use super::{Access, Backend, BackendKind, Capture, Error, Ground, Harvest, Order, Workspace};
 use crate::git::{RegisteredHead, Registration};
+use crate::model::ViewMode;
 
 #[derive(Debug)]
 struct Checkout;
@@ -72,7 +73,12 @@ fn create(order: &Order<'_>) -> Result<Workspace, Error> {
         let head = RegisteredHead::Detached(head.clone());
         Registration::register(order.repo, order.agent, &head, &layout.tree())?;
     }
-    let git = private_git::make(order)?;
+    let borrowed = match order.mode {
+        // The real objects are mounted there, read-only.
+        ViewMode::Mounted => layout.objects(),
+        ViewMode::InPlace => order.repo.objects_dir().to_owned(),
+    };
+    let git = private_git::make(&layout.tree(), order.snapshot, &borrowed)?;
     layout.write_identity(&order.snapshot.mirror.identity())?;
     let index = stat_index::open(order, &git)?;
     let written = writer::write(order, &index)?;
