@@ -217,7 +217,7 @@ impl Run {
             .strip_prefix(self.repo.top())
             .map(PathBuf::from)
             .unwrap_or_default();
-        if workspace.tree.join(&below).is_dir() {
+        if workspace.has_directory(&below) {
             workspace.view.root.join(below)
         } else {
             workspace.view.root.clone()

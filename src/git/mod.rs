@@ -18,6 +18,7 @@
 mod command;
 mod diff;
 mod error;
+mod index_file;
 mod merge;
 mod merge_answer;
 mod objects;
@@ -34,6 +35,7 @@ mod whole;
 pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};
 pub use error::{Error, is_disk};
+pub use index_file::{IndexFile, IndexFileRow, IndexRow, IndexStat};
 pub use merge::{
     Favour, MergeSpace, OURS, ObjectFormat, Style, THEIRS, TreeMerge, Trees, Versions,
 };

@@ -116,6 +116,23 @@ impl Objects {
         Ok(found)
     }
 
+    /// The tree at one path; `None` when something else or nothing is there.
+    ///
+    /// # Errors
+    /// A tree is missing or damaged.
+    pub fn subtree(&self, tree: &ObjectId, path: &RepoPath) -> Result<Option<ObjectId>, Error> {
+        let mut oid = to_raw(tree)?;
+        for part in path.components() {
+            let entries = self.raw_tree(oid)?;
+            let found = entries.into_iter().find(|entry| entry.name == part);
+            match found.filter(RawEntry::is_tree) {
+                Some(entry) => oid = entry.oid,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(from_raw(oid)))
+    }
+
     /// The entry at one path; `None` when nothing or a directory is there.
     ///
     /// # Errors

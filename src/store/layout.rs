@@ -133,6 +133,12 @@ impl StateDir {
         self.0.join("kept").join(run.as_str()).join(agent.as_str())
     }
 
+    /// Checkouts that agents of many runs share, by repository.
+    #[must_use]
+    pub fn bases_dir(&self) -> PathBuf {
+        self.0.join("bases")
+    }
+
     /// Where directories are moved to before they are deleted.
     #[must_use]
     pub fn trash_dir(&self) -> PathBuf {

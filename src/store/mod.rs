@@ -7,6 +7,7 @@
 //!
 //! - `layout`: the state directory and the paths in it
 //! - `lease`: locks that the kernel drops with their process
+//! - `shared`: the same for things that many use
 //! - `journal`: checksummed lines, read back as the longest valid prefix
 //! - `measure`: how big a directory is
 //! - `replace`: a whole file, before or after, never between
@@ -24,6 +25,7 @@ mod place;
 mod places;
 mod replace;
 mod root;
+mod shared;
 
 pub use error::Error;
 pub use journal::{Journal, Sync, read as read_journal, read_first};
@@ -33,3 +35,4 @@ pub use measure::{Measure, measure};
 pub use place::{Place, Step};
 pub use replace::{read_json, replace_file, replace_json, sync_directory};
 pub use root::{Kind, Root, Stat};
+pub use shared::{Alone, Shared};

@@ -5,6 +5,7 @@
 //! this room. Mounts nothing and starts nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -14,8 +15,11 @@ use super::{BACKENDS, Error, Snapshot};
 use crate::git::Repository;
 use crate::model::{AgentId, ChangeSet, ObjectId, View, ViewMode, Warning, WorkspaceChoice};
 
-/// Makes, captures and removes workspaces.
-pub trait Backend: Send + Sync {
+/// Makes workspaces, for agents that start from one snapshot.
+///
+/// They are captured and removed by [`capture`](super::capture) and
+/// [`dispose`](super::dispose), whoever made them.
+pub trait Backend: std::fmt::Debug + Send + Sync {
     /// Its name, as the record tells it.
     fn name(&self) -> &'static str;
 
@@ -25,24 +29,6 @@ pub trait Backend: Send + Sync {
     /// Nothing is left behind then, the directory included. A full disk can
     /// be told by [`Error::is_disk`].
     fn create(&self, order: &Order<'_>) -> Result<Workspace, Error>;
-
-    /// Takes what the agent changed, once its cage is empty.
-    ///
-    /// Believes nothing that the agent could write but the files themselves.
-    /// What no tree holds is moved to `harvest.keep`, never dropped. A reader
-    /// has changed nothing.
-    ///
-    /// # Errors
-    /// The tree could not be read or the objects not written; the workspace
-    /// stays as it was, and another capture may follow.
-    fn capture(&self, workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error>;
-
-    /// Removes an agent's directory and its registration, whatever the agent
-    /// did to it. One that is not there is fine.
-    ///
-    /// # Errors
-    /// Something could not be removed; a second call goes on.
-    fn dispose(&self, dir: &Path) -> Result<(), Error>;
 }
 
 /// Whether an agent may write its workspace.
@@ -91,16 +77,24 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Which backend made it; that one captures it.
-    #[must_use]
-    pub fn backend(&self) -> Box<dyn Backend> {
-        self.basis.backend.make()
-    }
-
     /// The commit of the snapshot that it started from.
     #[must_use]
     pub fn base(&self) -> &ObjectId {
         &self.basis.commit
+    }
+
+    /// Whether the agent finds a directory at a path beneath the top.
+    #[must_use]
+    pub fn has_directory(&self, below: &Path) -> bool {
+        for layer in [&self.tree].into_iter().chain(&self.basis.lower()) {
+            match layer.join(below).symlink_metadata() {
+                Ok(metadata) => return metadata.is_dir(),
+                // What hides the way to it in one layer hides all below.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return false,
+                Err(_) => {}
+            }
+        }
+        false
     }
 
     /// The top of the tree that it is a copy of.
@@ -143,17 +137,10 @@ pub struct Capture {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
+    /// Shared layers and a private one.
+    Overlay,
     /// Plain files.
     Checkout,
-}
-
-impl BackendKind {
-    fn make(self) -> Box<dyn Backend> {
-        let entry = BACKENDS.iter().find(|entry| entry.kind == self);
-        (entry
-            .expect("because every kind has its line in the table")
-            .make)()
-    }
 }
 
 /// Where workspaces would be made.
@@ -161,10 +148,15 @@ impl BackendKind {
 pub struct Ground<'a> {
     /// The parent's repository.
     pub repo: &'a Repository,
-    /// The directory beneath which the agents' directories lie.
+    /// The directory beneath which the agents' directories lie; what they
+    /// share goes there too.
     pub state: &'a Path,
+    /// Where checkouts are kept that many runs share.
+    pub bases: &'a Path,
     /// Whether mounts can be made.
     pub mode: ViewMode,
+    /// Whether directories can be merged in `state`, or why not.
+    pub merges: Result<(), &'a str>,
 }
 
 /// One line of the table of backends.
@@ -177,7 +169,7 @@ pub struct BackendEntry {
     /// Tries whether it works on a ground: the reason for it, or against it.
     pub probe: fn(&Ground<'_>) -> Result<String, String>,
     /// Makes it.
-    pub make: fn() -> Box<dyn Backend>,
+    pub make: fn(&Ground<'_>) -> Arc<dyn Backend>,
 }
 
 /// Chooses a backend, and says why.
@@ -188,7 +180,7 @@ pub struct BackendEntry {
 pub fn choose(
     choice: WorkspaceChoice,
     ground: &Ground<'_>,
-) -> Result<(Box<dyn Backend>, String), Error> {
+) -> Result<(Arc<dyn Backend>, String), Error> {
     let mut why = "it is not built yet".to_owned();
     for entry in BACKENDS {
         if choice != WorkspaceChoice::Auto && choice != entry.choice {
@@ -196,7 +188,7 @@ pub fn choose(
         }
         match (entry.probe)(ground) {
             Ok(reason) => {
-                let backend = (entry.make)();
+                let backend = (entry.make)(ground);
                 let reason = format!("{}: {reason}", backend.name());
                 return Ok((backend, reason));
             }

@@ -34,8 +34,16 @@ struct Read {
     escapes: bool,
 }
 
-/// Takes what the agent changed.
-pub(super) fn capture(workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error> {
+/// Takes what the agent changed, once its cage is empty.
+///
+/// Believes nothing that the agent could write but the files themselves. What
+/// no tree holds is moved to `harvest.keep`, never dropped. A reader has
+/// changed nothing.
+///
+/// # Errors
+/// The tree could not be read or the objects not written; the workspace stays
+/// as it was, and another capture may follow.
+pub fn capture(workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error> {
     let basis = &workspace.basis;
     if basis.access == Access::Reader {
         return Ok(nothing(&basis.tree));

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{config, git};
+use crate::{config, git, store};
 
 /// A workspace could not be made, captured or removed.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,9 @@ pub enum Error {
     /// Git could not do its part.
     #[error(transparent)]
     Git(#[from] git::Error),
+    /// A lock of ours could not be had.
+    #[error(transparent)]
+    Store(#[from] store::Error),
     /// The file system could not do its part.
     #[error("{action} `{}`", .path.display())]
     File {
@@ -63,6 +66,7 @@ impl Error {
     pub fn is_disk(&self) -> bool {
         match self {
             Self::Git(source) => source.is_disk(),
+            Self::Store(source) => source.io_source().is_some_and(git::is_disk),
             Self::File { source, .. } => git::is_disk(source),
             Self::Unavailable { .. }
             | Self::Unfinished { .. }
@@ -77,7 +81,10 @@ impl Error {
         match self {
             Self::Unavailable { .. } | Self::Pattern { .. } => true,
             Self::Git(error) => error.is_usage(),
-            Self::File { .. } | Self::Unfinished { .. } | Self::Malformed { .. } => false,
+            Self::Store(_)
+            | Self::File { .. }
+            | Self::Unfinished { .. }
+            | Self::Malformed { .. } => false,
         }
     }
 }

@@ -88,6 +88,18 @@ impl Look {
         })
     }
 
+    /// Whether the index is there and says what HEAD says, and nothing else.
+    pub(super) fn lists_head(&self) -> bool {
+        let as_head = |entry: &StatusEntry| match entry {
+            StatusEntry::Tracked { staged, .. } => !staged,
+            StatusEntry::Unmerged { .. } => false,
+            StatusEntry::Untracked { .. } => true,
+        };
+        self.index.exists()
+            && self.status.entries.iter().all(as_head)
+            && self.flags.iter().all(|(_, flag)| *flag == IndexFlag::Plain)
+    }
+
     /// Reads what has to be read and writes the tree.
     pub(super) fn tree(&self, repo: &Repository) -> Result<TreeFound, Error> {
         let objects = repo.objects()?;
@@ -153,6 +165,7 @@ impl Look {
                     index,
                     removed,
                     submodule,
+                    staged: _,
                 } => {
                     let Some(path) = plain(path) else { continue };
                     let hint = Hint {

@@ -8,6 +8,7 @@
 //!
 //! - `snapshot`, `look`: the parent's tree, bytes as they lie on disk
 //! - `backend`: the trait, the table's words, the choice
+//! - `overlay/`: layers that agents share, and one of their own
 //! - `checkout/`: plain files, for any file system and kernel
 //! - `carry`: ignored files that the agent needs
 //! - `capture`, `walk`, `ignored`, `host`: what changed, and what to warn of
@@ -33,6 +34,7 @@ mod index_copy;
 mod layout;
 mod look;
 mod mirror;
+mod overlay;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -41,17 +43,27 @@ mod walk;
 pub use backend::{
     Access, Backend, BackendEntry, BackendKind, Capture, Ground, Harvest, Order, Workspace, choose,
 };
+pub use capture::capture;
 pub use dispose::{dispose, remove_beneath};
 pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
+pub use overlay::sweep_bases;
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
 /// The backends, best first.
-pub const BACKENDS: &[BackendEntry] = &[BackendEntry {
-    kind: BackendKind::Checkout,
-    choice: crate::model::WorkspaceChoice::Checkout,
-    probe: checkout::probe,
-    make: checkout::make,
-}];
+pub const BACKENDS: &[BackendEntry] = &[
+    BackendEntry {
+        kind: BackendKind::Overlay,
+        choice: crate::model::WorkspaceChoice::Overlay,
+        probe: overlay::probe,
+        make: overlay::make,
+    },
+    BackendEntry {
+        kind: BackendKind::Checkout,
+        choice: crate::model::WorkspaceChoice::Checkout,
+        probe: checkout::probe,
+        make: checkout::make,
+    },
+];

@@ -9,17 +9,17 @@
 //! - `stat_index`: the parent's index, made right for the new files
 
 pub(super) mod private_git;
-mod stat_index;
+pub(super) mod stat_index;
 pub(super) mod writer;
 
-use std::path::Path;
+use std::sync::Arc;
 
-use super::capture::capture;
+use self::writer::Written;
 use super::carry::carry;
 use super::dispose::dispose;
 use super::layout::{Basis, Layout, view};
-use super::{Access, Backend, BackendKind, Capture, Error, Ground, Harvest, Order, Workspace};
-use crate::git::{RegisteredHead, Registration};
+use super::{Access, Backend, BackendKind, Error, Ground, Order, Workspace};
+use crate::git::{IndexRow, RegisteredHead, Registration};
 use crate::model::ViewMode;
 
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub(super) fn probe(_ground: &Ground<'_>) -> Result<String, String> {
     Ok("plain files work on any file system and kernel".to_owned())
 }
 
-pub(super) fn make() -> Box<dyn Backend> {
-    Box::new(Checkout)
+pub(super) fn make(_ground: &Ground<'_>) -> Arc<dyn Backend> {
+    Arc::new(Checkout)
 }
 
 impl Backend for Checkout {
@@ -49,14 +49,6 @@ impl Backend for Checkout {
             // cannot be removed now is found by its directory later.
             drop(dispose(order.dir));
         })
-    }
-
-    fn capture(&self, workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error> {
-        capture(workspace, harvest)
-    }
-
-    fn dispose(&self, dir: &Path) -> Result<(), Error> {
-        dispose(dir)
     }
 }
 
@@ -80,11 +72,15 @@ fn create(order: &Order<'_>) -> Result<Workspace, Error> {
     };
     let git = private_git::make(&layout.tree(), order.snapshot, &borrowed)?;
     layout.write_identity(&order.snapshot.mirror.identity())?;
-    let index = stat_index::open(order, &git)?;
+    let target = git.join("index");
+    let snapshot = order.snapshot;
+    let index = stat_index::open(order.repo, snapshot.index.as_ref(), &target)?;
     let written = writer::write(order, &index)?;
-    stat_index::refresh(index, &written, order)?;
     let mut identities = super::identity::Identities::default();
-    identities.add_written(written.into_iter().map(|file| (file.path, file.identity)));
+    let same = |file: &Written| (file.row.entry.path.clone(), file.identity);
+    identities.add_written(written.iter().map(same));
+    let rows: Vec<IndexRow> = written.into_iter().map(|file| file.row).collect();
+    stat_index::refresh(index, &rows, (order.repo, &snapshot.tree, &target))?;
     let warnings = carry(order, &layout.tree(), &mut identities)?;
     identities.save(&layout.identities())?;
     layout.finish()?;

@@ -5,7 +5,7 @@
 //! a lost file. Bytes are the objects' own. A file gets the time that the
 //! parent's file with the same bytes has, so that build caches hold.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -20,17 +20,14 @@ use super::super::layout::Layout;
 use super::super::snapshot::FileTime;
 use super::super::{Error, Order};
 use super::stat_index::StatIndex;
-use crate::git::{Objects, Repository, TreeEntry};
-use crate::model::{ObjectId, RepoPath, TreeMode};
+use crate::git::{IndexRow, IndexStat, Objects, Repository, TreeEntry};
+use crate::model::{RepoPath, TreeMode};
 
 /// One entry as it was written.
 pub(in super::super) struct Written {
-    pub(in super::super) path: RepoPath,
-    pub(in super::super) mode: TreeMode,
-    pub(in super::super) oid: ObjectId,
+    /// What an index says of it; of a submodule's directory nothing.
+    pub(in super::super) row: IndexRow,
     pub(super) identity: Identity,
-    /// `None` for a submodule: its directory says nothing of its commit.
-    pub(in super::super) stat: Option<Metadata>,
 }
 
 /// What every thread needs.
@@ -196,12 +193,13 @@ impl Job<'_> {
                 out.metadata().map_err(failed())?
             }
         };
+        let stat = (entry.mode != TreeMode::Gitlink).then(|| IndexStat::of(&metadata));
         Ok(Written {
-            path: entry.path.clone(),
-            mode: entry.mode,
-            oid: entry.oid.clone(),
+            row: IndexRow {
+                entry: entry.clone(),
+                stat,
+            },
             identity: Identity::of(&metadata),
-            stat: (entry.mode != TreeMode::Gitlink).then_some(metadata),
         })
     }
 }
