@@ -209,7 +209,7 @@ fn open_overlay(
     notes: &mut Vec<String>,
 ) -> Result<OwnedFd, LayerError> {
     match (overlay::make(layers), otherwise) {
-        (Ok(mount), _) => Ok(mount),
+        (Ok((mount, _)), _) => Ok(mount),
         (Err(error), Otherwise::Refuse) => Err(error.into()),
         (Err(error), Otherwise::ReadOnly) => {
             let lower = overlay::lower_alone(layers)?;

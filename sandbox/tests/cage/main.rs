@@ -16,6 +16,7 @@ mod guarantees;
 mod lifetime;
 mod limits;
 mod limits_memory;
+mod merging;
 mod network;
 mod overlay;
 mod privilege;
