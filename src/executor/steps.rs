@@ -53,12 +53,17 @@ impl Run {
             return Ok(self.first_base.clone());
         }
         let (run, agent) = (self.clone(), seat.agent.clone());
-        let snapshot = blocking(move || {
-            run.errand
-                .pinned_snapshot(&run.repo, &Base::Worktree, &format!("base-{agent}"))
+        let base = blocking(move || {
+            let name = format!("base-{agent}");
+            let snapshot = run
+                .errand
+                .pinned_snapshot(&run.repo, &Base::Worktree, &name)?;
+            let bases = run.site.state.bases_dir();
+            let ground = run.machine.ground(&run.repo, &run.errand.directory, &bases);
+            StartingPoint::on(snapshot, run.request.workspace, &ground)
         })
         .await??;
-        Ok(Arc::new(StartingPoint { snapshot }))
+        Ok(Arc::new(base))
     }
 
     fn not_landed(&self, seat: &Seat, earlier: usize) -> Refusal {
@@ -143,16 +148,9 @@ impl Run {
         base: &Arc<StartingPoint>,
     ) -> Result<Workspace, Halt> {
         let (run, seat_, base_) = (self.clone(), seat.clone(), base.clone());
-        let (workspace, backend) = blocking(move || -> Result<_, Error> {
+        let workspace = blocking(move || -> Result<_, Error> {
             let (run, seat, base) = (run, seat_, base_);
             let making = |error: workspace::Error| Error::at(Stage::Workspace, error);
-            let ground = workspace::Ground {
-                repo: &run.repo,
-                state: &run.errand.directory,
-                mode: run.machine.view_mode(),
-            };
-            let (backend, reason) =
-                workspace::choose(run.request.workspace, &ground).map_err(making)?;
             let directory = run.agent_directory(&seat);
             run.errand
                 .footprint
@@ -172,12 +170,11 @@ impl Run {
                     workspace::Access::Reader
                 },
             };
-            let workspace = backend.create(&order).map_err(making)?;
-            Ok((workspace, reason))
+            base.backend.create(&order).map_err(making)
         })
         .await??;
         self.amend(seat, |agent| {
-            agent.workspace = Some(backend);
+            agent.workspace = Some(base.chosen.clone());
             agent.base = Some(base.snapshot.commit.clone());
         });
         Ok(workspace)

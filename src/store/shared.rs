@@ -7,6 +7,8 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
+
 use super::Error;
 use super::lease::{is_still_at, open};
 
@@ -36,10 +38,22 @@ impl Shared {
         if !is_still_at(&file, path)? {
             return Ok(None);
         }
-        file.set_modified(std::time::SystemTime::now())
-            .map_err(Error::io("touch", path))?;
+        touch(&file).map_err(Error::io("touch", path))?;
         Ok(Some(Self { _file: file }))
     }
+}
+
+/// Sets a file's times to the kernel's own idea of now.
+fn touch(file: &File) -> std::io::Result<()> {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    Ok(rustix::fs::futimens(file, &times)?)
 }
 
 /// Nobody else holds the thing.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::fixture::{Fixture, agent, chmod, put};
 use crate::model::{ViewAccess, ViewMode, ViewSource, WorkspaceChoice};
-use crate::workspace::{Access, BACKENDS, Ground, Order, choose};
+use crate::workspace::{Access, Ground, Order, choose};
 
 #[test]
 fn status_inside_is_the_parents_and_reads_no_file() {
@@ -218,18 +218,28 @@ fn what_cannot_be_had_is_refused_by_name() {
     let ground = Ground {
         repo: &repo,
         state: &fixture.state,
+        bases: &fixture.state.join("bases"),
         mode: ViewMode::InPlace,
+        merges: Ok(()),
     };
     let (_, reason) = choose(WorkspaceChoice::Auto, &ground).expect("because one works");
     assert_eq!(
         reason,
         "checkout: plain files work on any file system and kernel"
     );
-    for choice in [WorkspaceChoice::Overlay, WorkspaceChoice::Reflink] {
-        let known = BACKENDS.iter().any(|entry| entry.choice == choice);
-        let refused = choose(choice, &ground).is_err_and(|error| error.is_usage());
-        assert_ne!(known, refused);
-    }
+    let refused = |choice, ground: &Ground<'_>| {
+        let error = choose(choice, ground).expect_err("because it is not to be had");
+        assert!(error.is_usage());
+        error.to_string()
+    };
+    assert!(refused(WorkspaceChoice::Overlay, &ground).contains("no mounts can be made"));
+    let ground = Ground {
+        mode: ViewMode::Mounted,
+        merges: Err("its file system keeps no attributes"),
+        ..ground
+    };
+    let why = refused(WorkspaceChoice::Overlay, &ground);
+    assert!(why.contains("keeps no attributes"), "{why}");
 }
 
 #[test]
