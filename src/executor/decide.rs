@@ -25,6 +25,7 @@ use crate::model::{
     AgentId, AgentRecord, Event, EventKind, ExitCode, HeldFor, IntegrationStatus, Land, LeftOver,
     OnConflict, RunId, RunRecord,
 };
+use crate::workspace;
 
 /// How a result is to be applied.
 #[derive(Debug, Clone)]
@@ -300,6 +301,8 @@ impl Executor {
         if let Some(repo) = repo {
             self.reclaim_strays(repo, older, &mut done)?;
         }
+        let bases = self.site.state.bases_dir();
+        workspace::sweep_bases(&bases, older).map_err(|error| Error::at(Stage::Cleanup, error))?;
         Ok(done)
     }
 

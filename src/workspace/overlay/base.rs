@@ -37,11 +37,11 @@ pub(super) const BUILDING: &str = "building.lock";
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// When files of a tree were modified in the parent, where that is known.
-pub(super) type Times = HashMap<RepoPath, (ObjectId, FileTime)>;
+pub(in super::super) type Times = HashMap<RepoPath, (ObjectId, FileTime)>;
 
 /// The shared checkouts of one repository.
 #[derive(Debug)]
-pub(super) struct Bases {
+pub(in super::super) struct Bases {
     repo: Repository,
     dir: PathBuf,
 }
@@ -60,15 +60,15 @@ struct Note {
 
 /// One of them, which nobody takes away as long as this is held.
 #[derive(Debug)]
-pub(super) struct Base {
-    pub(super) tree: ObjectId,
+pub(in super::super) struct Base {
+    pub(in super::super) tree: ObjectId,
     dir: PathBuf,
     _hold: Shared,
 }
 
 impl Base {
     /// Its files, and `.git/index` that lists them.
-    pub(super) fn files(&self) -> PathBuf {
+    pub(in super::super) fn files(&self) -> PathBuf {
         self.dir.join("tree")
     }
 
@@ -84,7 +84,7 @@ pub(super) fn index_of(files: &Path) -> PathBuf {
 
 impl Bases {
     /// The bases of a repository beneath the directory of all bases.
-    pub(super) fn of(repo: &Repository, all: &Path) -> Result<Self, Error> {
+    pub(in super::super) fn of(repo: &Repository, all: &Path) -> Result<Self, Error> {
         let dir = all.join(repo.key()?);
         fs::create_dir_all(&dir).map_err(file("make", &dir))?;
         let repo = repo.clone();
@@ -92,7 +92,7 @@ impl Bases {
     }
 
     /// The base of a tree, if there is a good one.
-    pub(super) fn find(&self, tree: &ObjectId) -> Result<Option<Base>, Error> {
+    pub(in super::super) fn find(&self, tree: &ObjectId) -> Result<Option<Base>, Error> {
         for name in self.generations()? {
             if tree_of(&name).as_ref() == Some(tree)
                 && let Some(base) = self.open(&name, tree)?
@@ -104,13 +104,13 @@ impl Bases {
     }
 
     /// The trees that there are bases of, the one used last first.
-    pub(super) fn trees(&self) -> Result<Vec<ObjectId>, Error> {
+    pub(in super::super) fn trees(&self) -> Result<Vec<ObjectId>, Error> {
         let names = self.generations()?;
         Ok(names.iter().filter_map(|name| tree_of(name)).collect())
     }
 
     /// The base of a tree, made if there is none.
-    pub(super) fn require(
+    pub(in super::super) fn require(
         &self,
         tree: &ObjectId,
         times: impl FnOnce(&Path) -> Result<Times, Error>,
@@ -221,7 +221,7 @@ impl Bases {
 
     /// Takes away what is of no use, and all but the `keep` used last; what
     /// somebody holds stays.
-    pub(super) fn sweep(&self, keep: usize) -> Result<(), Error> {
+    pub(in super::super) fn sweep(&self, keep: usize) -> Result<(), Error> {
         let mut kept = 0;
         for name in self.generations()? {
             let dir = self.dir.join(&name);

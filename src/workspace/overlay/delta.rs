@@ -35,7 +35,11 @@ pub(super) fn make(order: &Order<'_>, base: &Base, dir: &Path) -> Result<Vec<War
     let own_index = snapshot.index_tree.as_ref() != Some(&base.tree);
     let unseen = |entry: &TreeEntry| !snapshot.seen.contains_key(&entry.path);
     let parents = if own_index || changed.present.iter().any(unseen) {
-        let target = dir.join("parents-index");
+        // Where it is written again, unless it is only asked for times.
+        let target = match own_index {
+            true => index_of(&tree),
+            false => dir.join("parents-index"),
+        };
         stat_index::open(order.repo, snapshot.index.as_ref(), &target)?
     } else {
         StatIndex::None

@@ -15,7 +15,7 @@
 //!   was made, `sweep`: what is of no use any more
 //! - `delta`: the layer in between
 
-mod base;
+pub(super) mod base;
 mod delta;
 mod look_over;
 mod sweep;
