@@ -115,7 +115,8 @@ fn look(
         repo.top()
     };
     let file: PathBuf = started_in.join(program);
-    let may_come_later = request.base != Base::Worktree || !task.after.is_empty();
+    let may_come_later =
+        request.base != Base::Worktree || !task.after.is_empty() || task.setup.is_some();
     if may_come_later && file.starts_with(repo.top()) {
         return Ok(());
     }

@@ -325,6 +325,7 @@ async fn open_ground(
     request: &RunRequest,
 ) -> Result<(Errand, Snapshot, Machine), Error> {
     super::preflight::commands(site, repo, request)?;
+    super::setup::require_approved(site, repo, request)?;
     {
         let (repo, request) = (repo.clone(), request.clone());
         blocking(move || super::preflight::branches(&repo, &request)).await??;
