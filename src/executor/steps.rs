@@ -13,6 +13,7 @@ use cofferdam_sandbox::{Confined, Input, Policy};
 
 use super::cage::{self, Inmate};
 use super::denials::Telling;
+use super::errand::give_up_ballast;
 use super::error::{Error, Stage};
 use super::land::{self, Fared, LandOrder};
 use super::notes::NamedLines;
@@ -163,11 +164,6 @@ impl Run {
             let (backend, reason) =
                 workspace::choose(run.request.workspace, &ground).map_err(making)?;
             let directory = run.agent_directory(&seat);
-            run.errand
-                .footprint
-                .intend(run.workspace_step(&seat))
-                .map_err(|error| Error::at(Stage::Workspace, error))?;
-            fs::create_dir_all(&directory).map_err(|error| Error::at(Stage::Workspace, error))?;
             let order = workspace::Order {
                 repo: &run.repo,
                 snapshot: &base.snapshot,
@@ -181,6 +177,13 @@ impl Run {
                     workspace::Access::Reader
                 },
             };
+            let _room = workspace::require_room(&*backend, &order, &run.errand.directory)
+                .map_err(making)?;
+            run.errand
+                .footprint
+                .intend(run.workspace_step(&seat))
+                .map_err(|error| Error::at(Stage::Workspace, error))?;
+            fs::create_dir_all(&directory).map_err(|error| Error::at(Stage::Workspace, error))?;
             let workspace = backend.create(&order).map_err(making)?;
             Ok((workspace, reason))
         })
@@ -341,8 +344,18 @@ impl Run {
                 message: &message,
             };
             let name = run.result_ref(&seat.agent);
-            cleanup::capture_and_pin(&run.repo, &workspace, &harvest, &name)
-                .map_err(|error| Error::at(Stage::Capture, error))
+            let once = || {
+                cleanup::capture_and_pin(&run.repo, &workspace, &harvest, &name)
+                    .map_err(|error| Error::at(Stage::Capture, error))
+            };
+            match once() {
+                // The agent may have filled the disk.
+                Err(error) if error.exit_code() == ExitCode::Isolation => {
+                    give_up_ballast(&run.errand.directory);
+                    once()
+                }
+                captured => captured,
+            }
         })
         .await??;
         let kept_until = self.site.kept_until();

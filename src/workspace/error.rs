@@ -6,6 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Need;
 use crate::{config, git};
 
 /// A workspace could not be made, captured or removed.
@@ -24,6 +25,23 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A file system has not enough room for what is to be made.
+    #[error(
+        "find room in `{}`: the file system at `{}` has {} bytes and {} files free to use, \
+         about {} bytes and {} files are needed",
+        .directory.display(), .mount.display(), .usable.bytes, count(.usable.inodes),
+        .need.bytes, .need.inodes
+    )]
+    NoRoom {
+        /// Where it would be made.
+        directory: PathBuf,
+        /// The top of the file system.
+        mount: PathBuf,
+        /// What is needed.
+        need: Need,
+        /// What is free, without a reserve for others.
+        usable: Need,
     },
     /// The backend that was asked for is not to be had here.
     #[error("use the workspace backend `{name}`: {why}; choose `auto` or `checkout`")]
@@ -64,6 +82,7 @@ impl Error {
         match self {
             Self::Git(source) => source.is_disk(),
             Self::File { source, .. } => git::is_disk(source),
+            Self::NoRoom { .. } => true,
             Self::Unavailable { .. }
             | Self::Unfinished { .. }
             | Self::Malformed { .. }
@@ -77,8 +96,19 @@ impl Error {
         match self {
             Self::Unavailable { .. } | Self::Pattern { .. } => true,
             Self::Git(error) => error.is_usage(),
-            Self::File { .. } | Self::Unfinished { .. } | Self::Malformed { .. } => false,
+            Self::File { .. }
+            | Self::NoRoom { .. }
+            | Self::Unfinished { .. }
+            | Self::Malformed { .. } => false,
         }
+    }
+}
+
+/// A number of files; a file system that makes them as it goes has no number.
+fn count(files: u64) -> String {
+    match files {
+        u64::MAX => "any number of".to_owned(),
+        number => number.to_string(),
     }
 }
 

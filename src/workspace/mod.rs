@@ -9,6 +9,7 @@
 //! - `snapshot`, `look`: the parent's tree, bytes as they lie on disk
 //! - `backend`: the trait, the table's words, the choice
 //! - `checkout/`: plain files, for any file system and kernel
+//! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
 //! - `capture`, `walk`, `ignored`, `host`: what changed, and what to warn of
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
@@ -33,6 +34,7 @@ mod index_copy;
 mod layout;
 mod look;
 mod mirror;
+mod need;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
+pub use need::{Need, Room, require_room, reserve};
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
 /// The backends, best first.

@@ -18,7 +18,9 @@ use super::capture::capture;
 use super::carry::carry;
 use super::dispose::dispose;
 use super::layout::{Basis, Layout, view};
-use super::{Access, Backend, BackendKind, Capture, Error, Ground, Harvest, Order, Workspace};
+use super::{
+    Access, Backend, BackendKind, Capture, Error, Ground, Harvest, Need, Order, Workspace, need,
+};
 use crate::git::{RegisteredHead, Registration};
 
 #[derive(Debug)]
@@ -48,6 +50,10 @@ impl Backend for Checkout {
             // cannot be removed now is found by its directory later.
             drop(dispose(order.dir));
         })
+    }
+
+    fn needs(&self, order: &Order<'_>) -> Result<Need, Error> {
+        Ok(need::of_files(order)?.and(super::carry::needs(order)?))
     }
 
     fn capture(&self, workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error> {
