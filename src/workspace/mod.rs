@@ -10,6 +10,7 @@
 //! - `backend`: the trait, the table's words, the choice
 //! - `overlay/`: layers that agents share, and one of their own
 //! - `checkout/`: plain files, for any file system and kernel
+//! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
 //! - `capture`, `walk`, `ignored`, `host`: what changed, and what to warn of
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
@@ -34,6 +35,7 @@ mod index_copy;
 mod layout;
 mod look;
 mod mirror;
+mod need;
 mod overlay;
 mod snapshot;
 #[cfg(test)]
@@ -49,6 +51,7 @@ pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
+pub use need::{Need, Room, require_room, reserve};
 pub use overlay::sweep_bases;
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
