@@ -69,6 +69,7 @@ impl Machine {
             state,
             bases,
             mode: self.view_mode(),
+            warm: None,
             merges: self.merges.as_ref().copied().map_err(String::as_str),
         }
     }

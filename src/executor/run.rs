@@ -74,7 +74,7 @@ impl StartingPoint {
     pub(super) fn on(
         snapshot: Snapshot,
         choice: WorkspaceChoice,
-        ground: &Ground<'_>,
+        ground: Ground<'_>,
     ) -> Result<Self, Error> {
         let (backend, chosen) = workspace::choose(choice, ground)
             .map_err(|error| Error::at(Stage::Workspace, error))?;
@@ -383,10 +383,13 @@ async fn look_around(
     let machine = blocking(move || Machine::try_in(&site_, &errand_.directory, waivers));
     let (repo_, errand_, base) = (repo.clone(), errand.clone(), request.base.clone());
     let snapshot = blocking(move || errand_.pinned_snapshot(&repo_, &base, "base"));
-    let (machine, snapshot) = tokio::join!(machine, snapshot);
-    let (machine, snapshot) = (machine??, snapshot??);
     let bases = site.state.bases_dir();
-    let ground = machine.ground(repo, &errand.directory, &bases);
-    let base = StartingPoint::on(snapshot, request.workspace, &ground)?;
+    let (repo_, bases_) = (repo.clone(), bases.clone());
+    let warm = blocking(move || workspace::warm(&repo_, &bases_));
+    let (machine, snapshot, warm) = tokio::join!(machine, snapshot, warm);
+    let (machine, snapshot) = (machine??, snapshot??);
+    let mut ground = machine.ground(repo, &errand.directory, &bases);
+    ground.warm = warm?;
+    let base = StartingPoint::on(snapshot, request.workspace, ground)?;
     Ok((base, machine))
 }

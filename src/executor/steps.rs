@@ -70,7 +70,7 @@ impl Run {
                 .pinned_snapshot(&run.repo, &Base::Worktree, &name)?;
             let bases = run.site.state.bases_dir();
             let ground = run.machine.ground(&run.repo, &run.errand.directory, &bases);
-            StartingPoint::on(snapshot, run.request.workspace, &ground)
+            StartingPoint::on(snapshot, run.request.workspace, ground)
         })
         .await??;
         Ok(Arc::new(base))

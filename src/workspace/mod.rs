@@ -52,7 +52,7 @@ pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
 pub use need::{Need, Room, require_room, reserve};
-pub use overlay::sweep_bases;
+pub use overlay::{Warm, sweep_bases, warm};
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
 /// The backends, best first.

@@ -34,7 +34,7 @@ pub(super) fn probe(_ground: &Ground<'_>) -> Result<String, String> {
     Ok("plain files work on any file system and kernel".to_owned())
 }
 
-pub(super) fn make(_ground: &Ground<'_>) -> Arc<dyn Backend> {
+pub(super) fn make(_ground: Ground<'_>) -> Arc<dyn Backend> {
     Arc::new(Checkout)
 }
 

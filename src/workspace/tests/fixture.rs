@@ -202,8 +202,9 @@ impl Fixture {
             bases: &self.state.join("bases"),
             mode: ViewMode::InPlace,
             merges: Err("nothing is mounted"),
+            warm: None,
         };
-        choose(WorkspaceChoice::Auto, &ground)
+        choose(WorkspaceChoice::Auto, ground)
             .expect("because one backend works everywhere")
             .0
     }
