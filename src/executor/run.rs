@@ -200,7 +200,13 @@ impl Run {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        if let Err(error) = self.site.book().save(&record) {
+        let book = self.site.book();
+        let saved = book.save(&record).or_else(|_| {
+            // Agents may have filled the disk; this is what the room is for.
+            super::errand::give_up_ballast(&self.errand.directory);
+            book.save(&record)
+        });
+        if let Err(error) = saved {
             tracing::error!(%error, "the record of the run could not be written");
         }
     }
@@ -346,6 +352,8 @@ async fn open_ground(
     request: &RunRequest,
 ) -> Result<(Arc<Errand>, StartingPoint, Machine), Error> {
     super::preflight::commands(site, repo, request)?;
+    super::setup::require_approved(site, repo, request)?;
+    super::preflight::room(site, repo)?;
     {
         let (repo, request) = (repo.clone(), request.clone());
         blocking(move || super::preflight::branches(&repo, &request)).await??;

@@ -8,6 +8,7 @@
 //! ```text
 //! <state>/runs/<run>/{lease,journal,agents/<agent>,scratch}
 //!         records/<run>.json   kept/<run>/<agent>   trash/   audit.jsonl
+//!         approvals/<repository and content>.json
 //! ```
 
 use std::ffi::OsString;
@@ -143,6 +144,12 @@ impl StateDir {
     #[must_use]
     pub fn trash_dir(&self) -> PathBuf {
         self.0.join("trash")
+    }
+
+    /// What a person approved, one file each; made with the first.
+    #[must_use]
+    pub fn approvals_dir(&self) -> PathBuf {
+        self.0.join("approvals")
     }
 
     /// The append-only record of what happened.

@@ -5,6 +5,7 @@
 //! to reach files beneath a directory. It decides nothing about what is
 //! stored. Clean-up, integration, the tools and the executor call it.
 //!
+//! - `approvals`: what a person agreed to, known again by its content
 //! - `layout`: the state directory and the paths in it
 //! - `lease`: locks that the kernel drops with their process
 //! - `shared`: the same for things that many use
@@ -16,6 +17,7 @@
 //! To add a kind of durable file: its path in `layout`, its form where it is
 //! used, its writing through `replace` or `journal`.
 
+mod approvals;
 mod error;
 mod journal;
 mod layout;
@@ -27,6 +29,7 @@ mod replace;
 mod root;
 mod shared;
 
+pub use approvals::{Approvals, content_hash};
 pub use error::Error;
 pub use journal::{Journal, Sync, read as read_journal, read_first};
 pub use layout::StateDir;

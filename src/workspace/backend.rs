@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::identity::Identities;
 use super::layout::Basis;
-use super::{BACKENDS, Error, Snapshot};
+use super::{BACKENDS, Error, Need, Snapshot};
 use crate::git::Repository;
 use crate::model::{AgentId, ChangeSet, ObjectId, View, ViewMode, Warning, WorkspaceChoice};
 
@@ -29,6 +29,12 @@ pub trait Backend: std::fmt::Debug + Send + Sync {
     /// Nothing is left behind then, the directory included. A full disk can
     /// be told by [`Error::is_disk`].
     fn create(&self, order: &Order<'_>) -> Result<Workspace, Error>;
+
+    /// What a workspace takes of the disk beyond [`Need::SMALL`].
+    ///
+    /// # Errors
+    /// What it would hold cannot be read.
+    fn needs(&self, order: &Order<'_>) -> Result<Need, Error>;
 }
 
 /// Whether an agent may write its workspace.

@@ -10,6 +10,7 @@
 //! - `backend`: the trait, the table's words, the choice
 //! - `overlay/`: layers that agents share, and one of their own
 //! - `checkout/`: plain files, for any file system and kernel
+//! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper` (on `lowers`): two ways of finding what changed, one list of it in `findings`
 //! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
@@ -38,6 +39,7 @@ mod layout;
 mod look;
 mod lowers;
 mod mirror;
+mod need;
 mod overlay;
 mod snapshot;
 #[cfg(test)]
@@ -54,6 +56,7 @@ pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
+pub use need::{Need, Room, require_room, reserve};
 pub use overlay::sweep_bases;
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 

@@ -24,8 +24,10 @@ pub(super) fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
         features,
         rules,
         procfs,
+        unrenamed,
     } = view(cage)?;
     cage.rules = rules;
+    cage.unrenamed = unrenamed;
     let seen = features.contains(&Feature::View);
     cage.report.features.extend(features);
     if seen && cage.hidden.complete() {
@@ -79,6 +81,7 @@ fn view(cage: &mut Cage<'_>) -> Result<Viewed, Stop> {
         features: Vec::new(),
         rules: plan::rules_in_place(policy),
         procfs: None,
+        unrenamed: Vec::new(),
     };
     if let Some(status) = mounts::unmounted(policy) {
         return Ok(without(status));

@@ -19,6 +19,7 @@ mod limits_memory;
 mod merging;
 mod network;
 mod overlay;
+mod overlay_moves;
 mod privilege;
 mod setting;
 mod view;

@@ -18,7 +18,7 @@ use self::writer::Written;
 use super::carry::carry;
 use super::dispose::dispose;
 use super::layout::{Basis, Layout, view};
-use super::{Access, Backend, BackendKind, Error, Ground, Order, Workspace};
+use super::{Access, Backend, BackendKind, Error, Ground, Need, Order, Workspace, need};
 use crate::git::{IndexRow, RegisteredHead, Registration};
 use crate::model::ViewMode;
 
@@ -49,6 +49,10 @@ impl Backend for Checkout {
             // cannot be removed now is found by its directory later.
             drop(dispose(order.dir));
         })
+    }
+
+    fn needs(&self, order: &Order<'_>) -> Result<Need, Error> {
+        Ok(need::of_files(order)?.and(super::carry::needs(order)?))
     }
 }
 

@@ -30,7 +30,9 @@ use super::checkout::stat_index;
 use super::dispose::dispose;
 use super::error::file;
 use super::layout::{Basis, Layered, Layout, view};
-use super::{Access, Backend, BackendKind, Error, Ground, Order, Snapshot, Workspace};
+use super::{
+    Access, Backend, BackendKind, Error, Ground, Need, Order, Snapshot, Workspace, carry, need,
+};
 use crate::git::{Objects, RegisteredHead, Registration};
 use crate::model::{ObjectId, ViewMode, Warning};
 
@@ -90,6 +92,21 @@ impl Backend for Overlay {
             // The reason for the failure is what the caller must hear; what
             // cannot be removed now is found by its directory later.
             drop(dispose(order.dir));
+        })
+    }
+
+    fn needs(&self, order: &Order<'_>) -> Result<Need, Error> {
+        let made = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.contains_key(order.carry) {
+            return Ok(Need::default());
+        }
+        // What is carried lies in the layer that is still to be made, and
+        // beneath it a whole checkout unless there is one.
+        let carried = carry::needs(order)?;
+        let bases = Bases::of(order.repo, &self.bases)?;
+        Ok(match bases.trees()?.is_empty() {
+            true => need::of_files(order)?.and(carried),
+            false => carried,
         })
     }
 }
