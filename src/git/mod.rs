@@ -6,7 +6,7 @@
 //!
 //! - `command`: the git program, its version and environment
 //! - `repository`: where one repository's directories are; HEAD
-//! - `objects`, `trees`, `diff`: blobs, commits, trees and what differs
+//! - `objects`, `trees`, `levels`, `diff`: blobs, commits, trees and what differs
 //! - `whole`: whether what a ref pins is all there
 //! - `refs`, `registration`: what the repository is told of us
 //! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
@@ -19,6 +19,7 @@ mod command;
 mod diff;
 mod error;
 mod index_file;
+mod levels;
 mod merge;
 mod merge_answer;
 mod objects;
@@ -36,6 +37,7 @@ pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};
 pub use error::{Error, is_disk};
 pub use index_file::{IndexFile, IndexFileRow, IndexRow, IndexStat};
+pub use levels::{Descent, Level, Node};
 pub use merge::{
     Favour, MergeSpace, OURS, ObjectFormat, Style, THEIRS, TreeMerge, Trees, Versions,
 };

@@ -72,7 +72,8 @@ pub struct Order<'a> {
 pub struct Workspace {
     /// The agent's own directory.
     pub dir: PathBuf,
-    /// Its files, as they lie on the host.
+    /// Its files, as they lie on the host: all of them, or those that the
+    /// agent wrote over others.
     pub tree: PathBuf,
     /// How the agent sees them.
     pub view: View,

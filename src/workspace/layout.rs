@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::file;
 use super::identity::Identities;
+use super::lowers::Attributes;
 use super::{Access, BackendKind, Error, Mirror, Order, Workspace};
 use crate::git::Repository;
 use crate::model::{
@@ -68,6 +69,9 @@ pub(super) struct Basis {
     /// Where the agent finds the parent's objects, if not in its directory.
     #[serde(default)]
     objects: Option<PathCode>,
+    /// Which marks the kernel leaves among the agent's files, over layers.
+    #[serde(default)]
+    pub(super) marks: Option<Attributes>,
 }
 
 /// The layers that a workspace is made over.
@@ -97,14 +101,16 @@ impl Basis {
             alternates: alternates.iter().map(|path| PathCode::of(path)).collect(),
             lower: Vec::new(),
             objects: None,
+            marks: None,
         }
     }
 
-    /// The same, over layers.
-    pub(super) fn over(mut self, layers: &Layered) -> Self {
+    /// The same, over layers, for an agent's directory.
+    pub(super) fn over(mut self, layers: &Layered, dir: &Path) -> Self {
         let lower = [&layers.delta.join("tree"), &layers.base];
         self.lower = lower.map(|path| PathCode::of(path)).to_vec();
         self.objects = Some(PathCode::of(&layers.delta.join("objects")));
+        self.marks = Some(Attributes::here(dir));
         self
     }
 

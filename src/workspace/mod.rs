@@ -12,7 +12,8 @@
 //! - `checkout/`: plain files, for any file system and kernel
 //! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
-//! - `capture`, `walk`, `ignored`, `host`: what changed, and what to warn of
+//! - `walk`, `upper` (on `lowers`): two ways of finding what changed, one list of it in `findings`
+//! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
 //! - `dispose`: removal
 //!
@@ -28,18 +29,22 @@ mod carry;
 mod checkout;
 mod dispose;
 mod error;
+mod findings;
 mod host;
 mod identity;
 mod ignored;
 mod index_copy;
+mod keep;
 mod layout;
 mod look;
+mod lowers;
 mod mirror;
 mod need;
 mod overlay;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod upper;
 mod walk;
 
 pub use backend::{

@@ -225,7 +225,7 @@ fn create(order: &Order<'_>, layers: &Layers) -> Result<Workspace, Error> {
         delta: layers.delta.clone(),
         base: layers.base.files(),
     };
-    let basis = Basis::of(order, BackendKind::Overlay).over(&layered);
+    let basis = Basis::of(order, BackendKind::Overlay).over(&layered, order.dir);
     layout.begin(&basis)?;
     if order.writer == Access::Writer {
         let head = order.snapshot.head.as_ref();
