@@ -15,7 +15,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
 use super::mover::{Errand, LONGEST, Outcome};
@@ -202,16 +202,14 @@ impl Arguments {
         let found = openat2(
             start.as_ref().map_or(CWD, AsFd::as_fd),
             &path,
-            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            DIRECTORY | OFlags::NOFOLLOW,
             Mode::empty(),
             ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS,
         );
-        match found.and_then(fstat) {
-            Ok(facts) if FileType::from_raw_mode(facts.st_mode) == FileType::Directory => {
-                Seen::Directory
-            }
+        match found {
+            Ok(_) => Seen::Directory,
             Err(Errno::AGAIN | Errno::INVAL) => Seen::Unknown,
-            Ok(_) | Err(_) => Seen::Other,
+            Err(_) => Seen::Other,
         }
     }
 }
