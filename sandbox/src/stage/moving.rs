@@ -61,7 +61,7 @@ pub(super) fn rename(old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Resu
         ..new
     };
     let mut mover = Mover { names: NAMES };
-    if flags.contains(RenameFlags::EXCHANGE) {
+    let result = if flags.contains(RenameFlags::EXCHANGE) {
         mover.exchange(old, new)
     } else {
         let free = match flags.contains(RenameFlags::NOREPLACE) {
@@ -69,7 +69,12 @@ pub(super) fn rename(old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Resu
             false => Target::MayBeEmpty,
         };
         mover.directory(old, new, free, 0)
-    }
+    };
+    result.map_err(|errno| match errno {
+        // No rename needs descriptors.
+        Errno::MFILE | Errno::NFILE => Errno::XDEV,
+        other => other,
+    })
 }
 
 /// Whether both are of one mount, and that is of merged directories.
