@@ -21,13 +21,13 @@ git diff --stat
 git ls-files --stage
 "#;
 
-struct Scene<'a> {
-    fixture: &'a Fixture,
-    taken: Snapshot,
+pub(super) struct Scene<'a> {
+    pub(super) fixture: &'a Fixture,
+    pub(super) taken: Snapshot,
 }
 
 impl Scene<'_> {
-    fn create(&self, number: u64, carry: &[String]) -> Workspace {
+    pub(super) fn create(&self, number: u64, carry: &[String]) -> Workspace {
         let repo = self.fixture.repo();
         let bases = self.fixture.state.join("bases");
         let ground = Ground {
@@ -105,7 +105,7 @@ fn inside(workspace: &Workspace, script: &str) -> String {
     shell(at, &command)
 }
 
-fn quoted(path: &Path) -> String {
+pub(super) fn quoted(path: &Path) -> String {
     let text = path.to_str().expect("because the fixture names it so");
     format!("'{}'", text.replace('\'', "'\\''"))
 }
