@@ -26,7 +26,7 @@ use crate::model::{
     AgentId, AgentRecord, AgentState, BaseRecord, CleanupReport, EventKind, ExitCode, LeftOver,
     RunId, RunLedger, RunRecord, RunRequest, TaskRequest,
 };
-use crate::workspace::Snapshot;
+use crate::workspace::{self, Snapshot};
 
 /// How a caller ends a run early.
 #[derive(Debug, Clone, Default)]
@@ -308,6 +308,8 @@ fn first_record(
             head: snapshot.head.clone(),
             tree: snapshot.tree.clone(),
             dirty: snapshot.dirty,
+            states: workspace::states(repo, snapshot),
+            warnings: snapshot.warnings.clone(),
         },
         agents: seats
             .iter()

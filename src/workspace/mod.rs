@@ -9,6 +9,7 @@
 //! - `snapshot`, `look`: the parent's tree, bytes as they lie on disk
 //! - `backend`: the trait, the table's words, the choice
 //! - `checkout/`: plain files, for any file system and kernel
+//! - `missing`: objects that the parent does not have, told and never fetched
 //! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
 //! - `capture`, `walk`, `ignored`, `host`: what changed, and what to warn of
@@ -34,6 +35,7 @@ mod index_copy;
 mod layout;
 mod look;
 mod mirror;
+mod missing;
 mod need;
 mod snapshot;
 #[cfg(test)]
@@ -48,6 +50,7 @@ pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
+pub use missing::states;
 pub use need::{Need, Room, require_room, reserve};
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
