@@ -341,6 +341,8 @@ fn first_record(
             head: snapshot.head.clone(),
             tree: snapshot.tree.clone(),
             dirty: snapshot.dirty,
+            states: workspace::states(repo, snapshot),
+            warnings: snapshot.warnings.clone(),
         },
         agents: seats
             .iter()

@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
 use super::super::error::file;
 use super::super::identity::Identity;
 use super::super::layout::Layout;
+use super::super::missing::of_object;
 use super::super::snapshot::FileTime;
 use super::super::{Error, Order};
 use super::stat_index::StatIndex;
@@ -167,7 +168,9 @@ impl Job<'_> {
         let bits = match entry.mode {
             TreeMode::Gitlink => None,
             TreeMode::Symlink => {
-                let text = objects.read_blob(&entry.oid)?;
+                let text = objects
+                    .read_blob(&entry.oid)
+                    .map_err(|error| of_object((&entry.path, &entry.oid), error))?;
                 rustix::fs::symlinkat(text, directory, name)
                     .map_err(|errno| failed()(errno.into()))?;
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -181,7 +184,9 @@ impl Job<'_> {
         let metadata = match bits {
             None => path.symlink_metadata().map_err(failed())?,
             Some(bits) => {
-                let bytes = objects.read_blob(&entry.oid)?;
+                let bytes = objects
+                    .read_blob(&entry.oid)
+                    .map_err(|error| of_object((&entry.path, &entry.oid), error))?;
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
                 let mode = Mode::from_raw_mode(bits);
                 let fd = rustix::fs::openat(directory, name, flags, mode)
