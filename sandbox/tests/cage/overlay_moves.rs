@@ -495,3 +495,30 @@ ended(); print(move('dir', 'other'), move('file', 'filed'), move('dir', 'file'))
         assert_eq!(lines(&result), [format!("{expected} ok {last}")]);
     });
 }
+
+#[test]
+fn what_cannot_be_moved_whole_stays_whole() {
+    as_everyone(|setting| {
+        let shut = |lower: &Path| {
+            for number in 0..50 {
+                fs::write(lower.join(format!("dir/{number}")), "").unwrap();
+            }
+            let path = lower.join("dir/shut");
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(path, PermissionsExt::from_mode(0o311)).unwrap();
+        };
+        let deep = |lower: &Path| {
+            fs::create_dir_all(lower.join("dir").join("d/".repeat(300))).unwrap();
+        };
+        let lays: [&dyn Fn(&Path); 2] = [&shut, &deep];
+        for lay in lays {
+            let script = "
+before = names('dir'), os.stat('dir').st_mtime, os.stat('dir').st_mode
+said = move('dir', 'other')
+at = 'other' if said == 'ok' else 'dir'
+print(said, (names(at), os.stat(at).st_mtime, os.stat(at).st_mode) == before, len(os.listdir('.')))";
+            let expected = format!("{} True 5", renamed_by_the_kernel_alone(setting));
+            assert_eq!(moved(setting, lay, script), [expected]);
+        }
+    });
+}
