@@ -34,15 +34,15 @@ const CARRIED: [(&str, &str); 3] = [
     ("node_modules/y", "carried too\n"),
 ];
 
-/// A kept path: its mode's execute bit and its bytes, or the text of a link.
-type Kept = BTreeMap<Vec<u8>, (String, Vec<u8>)>;
+/// A kept path: what it is, and its bytes or the text of a link, escaped.
+type Kept = BTreeMap<String, (String, String)>;
 
 /// Everything that a capture says and leaves.
 #[derive(Debug, PartialEq)]
 struct Summary {
     tree: ObjectId,
     changes: Vec<Change>,
-    ignored: Vec<(Vec<u8>, u64)>,
+    ignored: Vec<(String, u64)>,
     warnings: Vec<(String, WarningKind)>,
     kept: Kept,
 }
@@ -137,12 +137,12 @@ fn a_program_is_carried_out_as_it_was_written_down() {
 
 #[test]
 fn every_way_of_finding_finds_the_same() {
-    check(&Ground::usual(), 32);
+    check(&Ground::usual(), 20);
 }
 
 #[test]
 fn every_way_of_finding_finds_the_same_with_what_is_not_checked_out() {
-    check(&Ground::odd(), 16);
+    check(&Ground::odd(), 10);
 }
 
 fn runner(cases: u32) -> TestRunner {
@@ -205,7 +205,7 @@ fn of_plain_files(
     let git_dir = workspace.tree.join(".git");
     let expected =
         (gits && program.is_gits()).then(|| fixture.oracle_of(&workspace.tree, &git_dir));
-    let summary = summary(fixture, &workspace);
+    let summary = summary(&workspace);
     if let Some(expected) = expected {
         assert_eq!(summary.tree, expected, "what git would add: {program:?}");
     }
@@ -239,7 +239,7 @@ fn of_layers(
     assert!(output.status.success(), "{err}");
     let done = fs::read(told.join("done")).expect("because it was carried out");
     let done = serde_json::from_slice(&done).expect("because it is a list");
-    Some((done, summary(scene.fixture, &workspace)))
+    Some((done, summary(&workspace)))
 }
 
 /// Carries out a program over a workspace's layers, in a process of its own.
@@ -278,7 +278,7 @@ fn mounted(workspace: &Workspace, told: &Path, mounter: Mounter) -> std::process
 }
 
 /// Captures twice: the second time there is nothing more to move.
-fn summary(fixture: &Fixture, workspace: &Workspace) -> Summary {
+fn summary(workspace: &Workspace) -> Summary {
     let keep = workspace.dir.join("keep");
     let harvest = |keep| Harvest {
         keep,
@@ -294,10 +294,8 @@ fn summary(fixture: &Fixture, workspace: &Workspace) -> Summary {
     let ignored = changes.ignored.iter().map(|one| {
         let path = one.path.to_path();
         let text = one.path.text().trim_end_matches('/').as_bytes().to_vec();
-        (
-            path.map_or(text, |path| path.as_bytes().to_vec()),
-            one.files,
-        )
+        let bytes = path.map_or(text, |path| path.as_bytes().to_vec());
+        (escaped(&bytes), one.files)
     });
     let mut summary = Summary {
         tree: changes.tree,
@@ -309,15 +307,13 @@ fn summary(fixture: &Fixture, workspace: &Workspace) -> Summary {
     // What was carried and is what it was may be told as changed: a plain
     // copy has no more than the times to go by.
     for (path, text) in CARRIED {
-        let as_before = ("-".to_owned(), text.as_bytes().to_vec());
-        if summary.kept.get(path.as_bytes()) == Some(&as_before) {
-            summary.kept.remove(path.as_bytes());
-            summary.ignored.retain(|(one, _)| one != path.as_bytes());
+        let as_before = ("-".to_owned(), escaped(text.as_bytes()));
+        if summary.kept.get(path) == Some(&as_before) {
+            summary.kept.remove(path);
+            summary.ignored.retain(|(one, _)| one != path);
         }
     }
     dispose(&workspace.dir).expect("because it is ours");
-    let leaked = fixture.git(&["worktree", "list", "--porcelain"]);
-    assert_eq!(leaked.matches("worktree ").count(), 1, "{leaked}");
     summary
 }
 
@@ -327,6 +323,9 @@ fn kept(root: &Path) -> Kept {
     if root.symlink_metadata().is_err() {
         return found;
     }
+    // Files of an agent may be closed to whoever is not the superuser.
+    let opened = Command::new("chmod").args(["-R", "u+rwX"]).arg(root).status();
+    assert!(opened.is_ok_and(|status| status.success()), "chmod");
     for entry in walkdir::WalkDir::new(root).min_depth(1) {
         let entry = entry.expect("because it can be listed");
         let path = entry.path();
@@ -336,10 +335,10 @@ fn kept(root: &Path) -> Kept {
             if list.next().is_some() {
                 continue;
             }
-            ("d".to_owned(), Vec::new())
+            ("d".to_owned(), String::new())
         } else if is.is_symlink() {
             let text = fs::read_link(path).expect("because it is a link");
-            ("l".to_owned(), text.as_os_str().as_bytes().to_vec())
+            ("l".to_owned(), escaped(text.as_os_str().as_bytes()))
         } else if is.is_file() {
             let kind = if is.permissions().mode() & 0o100 == 0 {
                 "-"
@@ -348,13 +347,17 @@ fn kept(root: &Path) -> Kept {
             };
             (
                 kind.to_owned(),
-                fs::read(path).expect("because it is a file"),
+                escaped(&fs::read(path).expect("because it is a file")),
             )
         } else {
-            (format!("{:?}", is.file_type()), Vec::new())
+            (format!("{:?}", is.file_type()), String::new())
         };
         let relative = path.strip_prefix(root).expect("because it is beneath");
-        found.insert(relative.as_os_str().as_bytes().to_vec(), what);
+        found.insert(escaped(relative.as_os_str().as_bytes()), what);
     }
     found
+}
+
+fn escaped(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
 }
