@@ -66,13 +66,8 @@ edits='for f in $(git ls-files | head -20000 | awk "NR % 50 == 1" | head -20); d
 
 # cpu COMMAND…: milliseconds of CPU that it and its children took.
 cpu() {
-  local before after
-  before=$(times | awk 'NR == 2 { print }')
-  "$@" >/dev/null 2>&1
-  after=$(times | awk 'NR == 2 { print }')
-  printf '%s\n%s\n' "$before" "$after" | awk '
-    function ms(text, parts) { split(text, parts, /[ms]/); return parts[1] * 60000 + parts[2] * 1000 }
-    NR == 1 { start = ms($1) + ms($2) } NR == 2 { printf "%.1f", ms($1) + ms($2) - start }'
+  local TIMEFORMAT='%U %S'
+  { time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ printf "%.1f", ($1 + $2) * 1000 }'
 }
 
 plan() { # plan COUNT LIVE COMMAND
