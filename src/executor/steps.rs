@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_secs(5);
 fn left_out(warning: &Warning) -> String {
     let what = match warning.kind {
         WarningKind::SubmoduleChanged => "changes inside a submodule did not come along",
-        WarningKind::NestedRepository => "a repository of its own did not come along whole",
+        WarningKind::NestedRepository => "a repository of its own did not come along as one",
         WarningKind::SpecialFile => "a socket, pipe or device did not come along",
         WarningKind::RunsOnHost
         | WarningKind::DoubtfulMerge
