@@ -10,14 +10,17 @@
 //! - `whole`: whether what a ref pins is all there
 //! - `refs`, `registration`: what the repository is told of us
 //! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
+//! - `index_file`, `attributes`: their files, where asking git would cost more than the answer is worth
 //! - `merge`: the three-way merge of trees; `merge_answer` reads its answer
 //!
 //! To add an operation: a file named for it, on [`Git::at`] with an explicit
 //! git directory, or on `git2` opened without discovery.
 
+mod attributes;
 mod command;
 mod diff;
 mod error;
+mod index_file;
 mod merge;
 mod merge_answer;
 mod objects;
@@ -31,9 +34,11 @@ mod tests;
 mod trees;
 mod whole;
 
+pub use attributes::FilterRules;
 pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};
 pub use error::{Error, is_disk};
+pub use index_file::{IndexFlag, IndexItem, IndexKey, read_index};
 pub use merge::{
     Favour, MergeSpace, OURS, ObjectFormat, Style, THEIRS, TreeMerge, Trees, Versions,
 };
@@ -41,6 +46,5 @@ pub use merge_answer::{Message, Stage};
 pub use objects::Objects;
 pub use registration::{RegisteredHead, Registration};
 pub use repository::{Repository, own_dir};
-pub use rules::Conversion;
-pub use status::{IndexFlag, Status, StatusEntry, SubmoduleState};
+pub use status::{Status, StatusEntry, SubmoduleState};
 pub use trees::{TreeEdit, TreeEntry};

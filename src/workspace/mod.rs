@@ -7,6 +7,7 @@
 //! the executor, and by recovery after the launcher died.
 //!
 //! - `snapshot`, `look`: the parent's tree, bytes as they lie on disk
+//! - `converted`, `known`: what the index says that git does not, and what was learnt of it before
 //! - `backend`: the trait, the table's words, the choice
 //! - `checkout/`: plain files, for any file system and kernel
 //! - `carry`: ignored files that the agent needs
@@ -24,12 +25,14 @@ mod beneath;
 mod capture;
 mod carry;
 mod checkout;
+mod converted;
 mod dispose;
 mod error;
 mod host;
 mod identity;
 mod ignored;
 mod index_copy;
+mod known;
 mod layout;
 mod look;
 mod mirror;
