@@ -243,7 +243,10 @@ impl Confined {
                 Report::Emptied { cpu_ms, proof } => emptied = Some((cpu_ms, proof)),
                 Report::Crossed(hit) => limit = Some(hit),
                 Report::Noticed(hit) => hits.push(hit),
-                Report::Ready(_) | Report::Started { .. } | Report::Failed(_) => {}
+                Report::Merged(_)
+                | Report::Ready(_)
+                | Report::Started { .. }
+                | Report::Failed(_) => {}
             }
         }
         self.helper.wait().map_err(WaitError::Helper)?;

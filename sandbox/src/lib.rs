@@ -164,11 +164,12 @@ pub use enforcement::{Enforcement, Proof, Status, Tried, UidMap};
 pub use guarantees::{Feature, Guarantee};
 pub use identity::Identity;
 pub use input::Input;
+pub use layers::overlay::Attributes;
 pub use limits::{Limit, LimitHit, Mechanism, Reach, sweep_groups};
 pub use policy::{
     Access, Command, Counted, Directories, Disk, FileRule, HostPath, Layer, Limits, Mount, Network,
     Otherwise, Policy, PolicyError, PolicyRow, Rights, UnknownLayer, View, ViewMode,
 };
-pub use probe::probe;
+pub use probe::{Merging, probe, probe_merging};
 pub use spawn::{Helper, HelperError, SpawnError, spawn};
 pub use stage::{STAGE_ARGUMENT, enter_stage_if_asked};

@@ -20,8 +20,9 @@ use crate::bait::Bait;
 use crate::denial::Denial;
 use crate::enforcement::{Enforcement, Proof};
 use crate::guarantees::Guarantee;
+use crate::layers::merging::Merging;
 use crate::limits::{Joining, LimitHit};
-use crate::policy::{Layer, Policy, PolicyError};
+use crate::policy::{HostPath, Layer, Policy, PolicyError};
 
 /// Asks for `SIGTERM` to everything inside.
 pub(crate) const TERMINATE: u8 = b'T';
@@ -44,6 +45,8 @@ pub(crate) struct Request {
     pub(crate) policy: Policy,
     pub(crate) bait: Bait,
     pub(crate) group: Joining,
+    /// Directories that are to be merged, to see whether it works.
+    pub(crate) merged: Option<HostPath>,
 }
 
 /// Whether a command is to run.
@@ -58,6 +61,8 @@ pub(crate) enum Purpose {
 /// What the stage tells.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
+    /// What became of the directories that were to be merged.
+    Merged(Result<Merging, String>),
     /// Every layer is in place.
     Ready(Enforcement),
     /// The command was executed; these came along, in this order.

@@ -20,8 +20,9 @@ use crate::confined::{Confined, Ends, Line};
 use crate::enforcement::Enforcement;
 use crate::guarantees::{Guarantee, needs};
 use crate::input::{self, Input};
+use crate::layers::merging::Merging;
 use crate::limits::{Group, Joining};
-use crate::policy::{Layer, Limits, Policy, PolicyError};
+use crate::policy::{HostPath, Layer, Limits, Policy, PolicyError};
 use crate::protocol::{self, Failure, Handed, ProtocolError, Purpose, Reader, Report, Request};
 use crate::stage::STAGE_ARGUMENT;
 
@@ -133,11 +134,12 @@ pub enum HelperError {
 pub fn spawn(policy: &Policy, input: Input, helper: &Helper) -> Result<Confined, SpawnError> {
     policy.check()?;
     let mut starting = Starting::new(helper)?;
-    starting.send(policy, input, Purpose::Run)?;
+    starting.send(policy, input, (Purpose::Run, None))?;
     let enforcement = match starting.next()? {
         Report::Ready(enforcement) => enforcement,
         Report::Failed(failure) => return Err(starting.refused(failure, policy)),
-        Report::Started { .. }
+        Report::Merged(_)
+        | Report::Started { .. }
         | Report::Denied(_)
         | Report::Crossed(_)
         | Report::Noticed(_)
@@ -149,7 +151,8 @@ pub fn spawn(policy: &Policy, input: Input, helper: &Helper) -> Result<Confined,
     match starting.next()? {
         Report::Started { handed } => Ok(starting.started(enforcement, policy, &handed)),
         Report::Failed(failure) => Err(starting.refused(failure, policy)),
-        Report::Ready(_)
+        Report::Merged(_)
+        | Report::Ready(_)
         | Report::Denied(_)
         | Report::Crossed(_)
         | Report::Noticed(_)
@@ -158,19 +161,40 @@ pub fn spawn(policy: &Policy, input: Input, helper: &Helper) -> Result<Confined,
     }
 }
 
-/// Runs the stage without a command and returns what it achieved.
-pub(crate) fn rehearse(policy: &Policy, helper: &Helper) -> Result<Enforcement, SpawnError> {
+/// What a stage without a command achieved.
+pub(crate) struct Rehearsal {
+    pub(crate) enforcement: Enforcement,
+    /// Nothing if nothing was to be merged.
+    pub(crate) merging: Option<Result<Merging, String>>,
+}
+
+/// Runs the stage without a command; merges directories if there are some.
+pub(crate) fn rehearse(
+    policy: &Policy,
+    merged: Option<HostPath>,
+    helper: &Helper,
+) -> Result<Rehearsal, SpawnError> {
     let mut starting = Starting::new(helper)?;
-    starting.send(policy, Input::Null, Purpose::Probe)?;
-    match starting.next()? {
-        Report::Ready(enforcement) => Ok(enforcement),
-        Report::Failed(failure) => Err(starting.refused(failure, policy)),
-        Report::Started { .. }
-        | Report::Denied(_)
-        | Report::Crossed(_)
-        | Report::Noticed(_)
-        | Report::Exited { .. }
-        | Report::Emptied { .. } => Err(starting.out_of_turn()),
+    starting.send(policy, Input::Null, (Purpose::Probe, merged))?;
+    let mut merging = None;
+    loop {
+        match starting.next()? {
+            Report::Merged(found) if merging.is_none() => merging = Some(found),
+            Report::Ready(enforcement) => {
+                return Ok(Rehearsal {
+                    enforcement,
+                    merging,
+                });
+            }
+            Report::Failed(failure) => return Err(starting.refused(failure, policy)),
+            Report::Merged(_)
+            | Report::Started { .. }
+            | Report::Denied(_)
+            | Report::Crossed(_)
+            | Report::Noticed(_)
+            | Report::Exited { .. }
+            | Report::Emptied { .. } => return Err(starting.out_of_turn()),
+        }
     }
 }
 
@@ -226,7 +250,12 @@ impl Starting {
             .expect("because it is taken only when the start is over")
     }
 
-    fn send(&mut self, policy: &Policy, input: Input, purpose: Purpose) -> Result<(), SpawnError> {
+    fn send(
+        &mut self,
+        policy: &Policy,
+        input: Input,
+        (purpose, merged): (Purpose, Option<HostPath>),
+    ) -> Result<(), SpawnError> {
         // Made while the helper starts, on the other processor.
         let (group, joining) = match policy.waives(Layer::Limits) {
             true => (None, Joining::default()),
@@ -238,6 +267,7 @@ impl Starting {
             policy: policy.clone(),
             bait: self.laid.bait.clone(),
             group: joining,
+            merged,
         };
         let sent = match input {
             Input::Null => protocol::send(self.socket().as_fd(), &request, &[]),

@@ -11,7 +11,7 @@ use super::Error;
 use crate::git::{self, Renames, Repository};
 use crate::model::{ChangeSet, Ignored, PathText};
 use crate::store;
-use crate::workspace::{Capture, Harvest, Workspace};
+use crate::workspace::{self, Capture, Harvest, Workspace};
 
 /// How often a capture is made again because somebody pruned meanwhile.
 const ATTEMPTS: u32 = 8;
@@ -36,7 +36,7 @@ pub fn capture_and_pin(
     let base = repo.objects()?.tree_of(workspace.base())?;
     let mut set_aside: Option<Capture> = None;
     for _ in 0..ATTEMPTS {
-        let mut capture = workspace.backend().capture(workspace, harvest)?;
+        let mut capture = workspace::capture(workspace, harvest)?;
         // What was moved aside by an earlier attempt is not found again.
         if let Some(first) = &set_aside {
             capture.changes.ignored.clone_from(&first.changes.ignored);

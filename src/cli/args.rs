@@ -103,6 +103,16 @@ pub(super) struct RunArgs {
     /// Decide what happens to a result that conflicts [default: hold]
     #[arg(long, value_name = "hold|markers|ours|theirs")]
     pub(super) on_conflict: Option<String>,
+    /// Make each workspace ready with this shell command, confined as its agent;
+    /// an empty one runs none
+    #[arg(long, value_name = "CMD")]
+    pub(super) setup: Option<String>,
+    /// Give the set-up command this time [default: 10m]
+    #[arg(long, value_name = "DURATION")]
+    pub(super) setup_wall: Option<String>,
+    /// Approve the repository's set-up command that has this hash
+    #[arg(long, value_name = "HASH")]
+    pub(super) approve_setup: Vec<String>,
     /// Land only what this shell command accepts
     #[arg(long, value_name = "CMD")]
     pub(super) verify: Option<String>,

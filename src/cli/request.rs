@@ -107,6 +107,8 @@ pub(super) fn options(args: &RunArgs) -> Result<PartialSettings, Failure> {
         (Setting::Integrate, &args.integrate),
         (Setting::Land, &args.land),
         (Setting::OnConflict, &args.on_conflict),
+        (Setting::Setup, &args.setup),
+        (Setting::SetupWall, &args.setup_wall),
         (Setting::Verify, &args.verify),
         (Setting::Deadline, &args.deadline),
         (Setting::MaxDepth, &args.max_depth),

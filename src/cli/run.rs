@@ -135,7 +135,7 @@ fn asked(executor: &Executor, args: &RunArgs) -> Result<Asked, Failure> {
     let options = request::options(args)?;
     let repo = executor.repository(args.repo.as_deref().unwrap_or(&cwd))?;
     let variables = std::env::vars_os().collect();
-    let (assembled, faces) = request::assemble(Parts {
+    let (mut assembled, faces) = request::assemble(Parts {
         top: repo.top(),
         cwd: &cwd,
         variables,
@@ -148,6 +148,10 @@ fn asked(executor: &Executor, args: &RunArgs) -> Result<Asked, Failure> {
         )
         .hint("give `--events` a file"));
     }
+    assembled
+        .request
+        .approve_setup
+        .clone_from(&args.approve_setup);
     if !faces.quiet {
         for notice in &assembled.notices {
             print::err_line(&format!("note: {}", report::plain(notice)));

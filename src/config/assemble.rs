@@ -18,7 +18,8 @@ use super::role_set::RoleSet;
 use super::settings::Settings;
 use super::{Setting, ValueError, check_waiver, narrow, scope, words};
 use crate::model::{
-    Base, Brief, Deadline, EnvEntry, Land, LaunchLimits, RunRequest, StdinMode, TaskRequest,
+    Base, Brief, Contract, Deadline, EnvEntry, Land, LaunchLimits, RunRequest, Setup, SetupAuthor,
+    StdinMode, TaskRequest,
 };
 
 /// What is to be run.
@@ -101,6 +102,7 @@ pub fn assemble(
             ..LaunchLimits::default()
         },
         order: settings.order,
+        approve_setup: Vec::new(),
         workspace: settings.workspace,
         allow_degraded: settings.allow_degraded.clone(),
         stdin: settings.stdin,
@@ -238,12 +240,28 @@ fn task(
         integrate: settings.integrate,
         land: settings.land.clone(),
         on_conflict: settings.on_conflict,
+        setup: setup(&contract, settings),
         verify: settings.verify.clone(),
         deadline,
         limits: contract.limits,
         carry: settings.carry.clone(),
         contract,
     })
+}
+
+/// What makes the workspace ready: what the person says, else the role, else
+/// the repository. What is meant for every agent passes by those that could
+/// not write a result of it.
+fn setup(role: &Contract, settings: &Settings) -> Option<Setup> {
+    let said = settings.setup.clone();
+    let (by_person, by_repository) = match said {
+        Some(setup) if setup.author == SetupAuthor::Person => (Some(setup), None),
+        other => (None, other),
+    };
+    by_person
+        .or_else(|| role.setup.clone())
+        .or_else(|| by_repository.filter(|_| role.is_writer()))
+        .filter(|setup| !setup.command.is_empty())
 }
 
 fn run_deadline(settings: &Settings, now: Timestamp) -> Result<Option<Deadline>, ConfigError> {

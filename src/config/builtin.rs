@@ -35,6 +35,7 @@ pub fn nothing(role: &str) -> Contract {
         when_tainted: Tainted::default(),
         model: None,
         needs_verify: false,
+        setup: None,
     }
 }
 

@@ -7,12 +7,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::document::{Item, Section};
 use super::error::{ConfigError, ValueError};
 use super::setting::{InRepository, Kind, Reach, Setting};
 use super::values::{
-    DeadlineSpec, parse_count, parse_depth, parse_size, parse_small_count, parse_usd, parse_word,
+    DeadlineSpec, parse_count, parse_depth, parse_duration, parse_size, parse_small_count,
+    parse_usd, parse_word,
 };
 use super::words;
 use crate::model::{Integrate, Land, NetworkAccess, OnConflict, Order, StdinMode, WorkspaceChoice};
@@ -55,6 +57,8 @@ partial! {
     integrate: Integrate,
     land: Land,
     on_conflict: OnConflict,
+    setup: String,
+    setup_wall: Duration,
     verify: String,
     deadline: DeadlineSpec,
     max_depth: u32,
@@ -110,6 +114,8 @@ impl PartialSettings {
             Setting::OnConflict => {
                 self.on_conflict = Some(parse_word(key, text, &words::ON_CONFLICT)?);
             }
+            Setting::Setup => self.setup = Some(words::setup(key, text)?),
+            Setting::SetupWall => self.setup_wall = Some(parse_duration(key, text)?),
             Setting::Verify => self.verify = Some(filled(key, text)?),
             Setting::Deadline => self.deadline = Some(DeadlineSpec::parse(key, text)?),
             Setting::MaxDepth => self.max_depth = Some(parse_depth(key, text)?),

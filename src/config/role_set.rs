@@ -12,7 +12,7 @@ use super::authority::{Excess, is_within};
 use super::builtin::{BUILT_IN, fixer, reader, writer};
 use super::error::{ConfigError, Place};
 use super::roles::{Assertion, Credential, Defined, RoleFile};
-use crate::model::Contract;
+use crate::model::{Contract, SetupAuthor};
 
 /// All roles that a run may use.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,8 +52,13 @@ impl RoleSet {
     ) -> Result<Self, ConfigError> {
         let mut set = Self::built_in();
         if let Some((path, text)) = repo_file {
-            let file = RoleFile::parse(&path, &text)?;
+            let mut file = RoleFile::parse(&path, &text)?;
             check_repository(&file)?;
+            for defined in file.roles.values_mut() {
+                if let Some(setup) = &mut defined.contract.setup {
+                    setup.author = SetupAuthor::Repository;
+                }
+            }
             set.add(file)?;
         }
         if let Some((path, text)) = roles_file {

@@ -15,7 +15,9 @@ use super::error::{ConfigError, Place};
 use super::tool_names::{TOOLS, tool_class};
 use super::values::{parse_count, parse_duration, parse_size, parse_usd};
 use super::words;
-use crate::model::{Budget, Contract, Label, ModelChoice, ResourceLimits, Tainted};
+use crate::model::{
+    Budget, Contract, Label, ModelChoice, ResourceLimits, Setup, SetupAuthor, Tainted,
+};
 
 /// A secret that can be granted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,6 +210,9 @@ fn role(name: &str, mut section: Section<'_>) -> Result<Contract, ConfigError> {
     if let Some(item) = section.take("model") {
         contract.model = Some(model(item.section()?)?);
     }
+    if let Some(item) = section.take("setup") {
+        contract.setup = Some(setup(item)?);
+    }
     section.finish()?;
     Ok(contract)
 }
@@ -290,6 +295,32 @@ fn limits(mut section: Section<'_>) -> Result<ResourceLimits, ConfigError> {
         disk_bytes,
         output_bytes,
     })
+}
+
+/// A set-up command: its text alone, or a table that gives it a time. Whose file
+/// it is stands with the set of all roles.
+fn setup(item: Item<'_>) -> Result<Setup, ConfigError> {
+    let filled = |item: &Item<'_>| {
+        let text = item.text()?;
+        if text.trim().is_empty() || text.contains('\0') {
+            return Err(item.wrong("a command for the shell"));
+        }
+        Ok(text)
+    };
+    if !item.is_table() {
+        return Ok(Setup::new(&filled(&item)?, None, SetupAuthor::Person));
+    }
+    let mut section = item.section()?;
+    let command = filled(&section.require("command")?)?;
+    let wall = match section.take("wall") {
+        None => None,
+        Some(item) => {
+            let text = item.text()?;
+            Some(parse_duration("wall", &text).map_err(|error| item.refused(&error))?)
+        }
+    };
+    section.finish()?;
+    Ok(Setup::new(&command, wall, SetupAuthor::Person))
 }
 
 fn model(mut section: Section<'_>) -> Result<ModelChoice, ConfigError> {

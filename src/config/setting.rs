@@ -92,6 +92,8 @@ settings! {
     Integrate     "integrate"      Text      Task     Narrower,
     Land          "land"           Text      Task     Never,
     OnConflict    "on_conflict"    Text      Task     Narrower,
+    Setup         "setup"          Text      Task     Free,
+    SetupWall     "setup_wall"     Text      Task     Free,
     Verify        "verify"         Text      Task     Never,
     Deadline      "deadline"       Text      Task     Free,
     MaxDepth      "max_depth"      Count     Run      Narrower,

@@ -15,7 +15,8 @@ use super::partial::{Author, EnvAsk, PartialSettings};
 use super::setting::{Kind, Reach, Setting};
 use super::values::DeadlineSpec;
 use crate::model::{
-    Integrate, Land, LaunchLimits, NetworkAccess, OnConflict, Order, StdinMode, WorkspaceChoice,
+    Integrate, Land, LaunchLimits, NetworkAccess, OnConflict, Order, Setup, SetupAuthor, StdinMode,
+    WorkspaceChoice,
 };
 
 /// What each source says; the later wins.
@@ -46,6 +47,7 @@ pub struct Settings {
     pub integrate: Integrate,
     pub land: Land,
     pub on_conflict: OnConflict,
+    pub setup: Option<Setup>,
     pub verify: Option<String>,
     pub deadline: Option<DeadlineSpec>,
     pub max_depth: u32,
@@ -93,12 +95,14 @@ impl Settings {
 
     fn with_task(layers: Layers, task: PartialSettings) -> Self {
         let all = layers.clone();
-        let said = all
-            .options
-            .over(task)
-            .over(all.plan)
-            .over(all.environment)
-            .over(all.repository);
+        let person = all.options.over(task).over(all.plan).over(all.environment);
+        let by_person = person.setup.is_some();
+        let said = person.over(all.repository);
+        let setup_author = if by_person {
+            SetupAuthor::Person
+        } else {
+            SetupAuthor::Repository
+        };
         let limits = LaunchLimits::default();
         Self {
             repo: said.repo.unwrap_or_else(|| PathBuf::from(".")),
@@ -112,6 +116,9 @@ impl Settings {
             integrate: said.integrate.unwrap_or(Integrate::Auto),
             land: said.land.unwrap_or(Land::Worktree),
             on_conflict: said.on_conflict.unwrap_or(OnConflict::Hold),
+            setup: said
+                .setup
+                .map(|command| Setup::new(&command, said.setup_wall, setup_author)),
             verify: said.verify,
             deadline: said.deadline,
             max_depth: said.max_depth.unwrap_or(limits.max_depth),
@@ -203,6 +210,8 @@ pub fn environment_layer(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn repository(text: &str) -> Result<PartialSettings, ConfigError> {
@@ -247,6 +256,31 @@ mod tests {
             Settings::resolve(layers).for_task(&layer(Some(5))).max_live,
             9
         );
+    }
+
+    #[test]
+    fn a_set_up_command_is_told_apart_by_who_wrote_it() {
+        let said = |command: &str| PartialSettings {
+            setup: Some(command.to_owned()),
+            ..PartialSettings::default()
+        };
+        let mut layers = Layers {
+            repository: repository("setup = \"npm ci\"\nsetup_wall = \"90s\"\n")
+                .expect("because a repository may name one"),
+            ..Layers::default()
+        };
+        let wall = Some(Duration::from_secs(90));
+        assert_eq!(
+            Settings::resolve(layers.clone()).setup,
+            Some(Setup::new("npm ci", wall, SetupAuthor::Repository))
+        );
+        layers.environment = said("");
+        assert_eq!(
+            Settings::resolve(layers).setup,
+            Some(Setup::new("", wall, SetupAuthor::Person))
+        );
+        let error = repository("setup = \"  \"").expect_err("because it says nothing");
+        assert_eq!((error.key(), error.line()), (Some("setup"), Some(1)));
     }
 
     #[test]

@@ -77,6 +77,19 @@ pub(crate) fn label(key: &str, text: &str) -> Result<String, ValueError> {
     Ok(text.to_owned())
 }
 
+/// A set-up command. An empty one is a value of its own: it runs none, whatever
+/// a role or the repository says.
+pub(crate) fn setup(key: &str, text: &str) -> Result<String, ValueError> {
+    if text.contains('\0') || (text.trim().is_empty() && !text.is_empty()) {
+        return Err(ValueError::new(
+            key,
+            "a command for the shell, or nothing at all to run none",
+            text,
+        ));
+    }
+    Ok(text.to_owned())
+}
+
 /// A revision: never one that git would read as an option.
 pub(crate) fn revision(key: &str, text: &str) -> Result<String, ValueError> {
     if text.is_empty() || text.starts_with('-') || text.contains(['\0', '\n']) {

@@ -37,6 +37,12 @@ pub fn explain_contract(contract: &Contract) -> Vec<String> {
         format!("spends: {}", spending(contract)),
         format!("limits: {}", limits(contract)),
     ];
+    if let Some(setup) = &contract.setup {
+        lines.push(format!(
+            "made ready: by `{}`, confined as the agent",
+            setup.command
+        ));
+    }
     match contract.approve {
         Approve::None => {}
         Approve::Human => lines.push("lands: only after a person agreed".to_owned()),

@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use cofferdam_sandbox::{Enforcement, Layer, Policy, Status};
+use cofferdam_sandbox::{Enforcement, Layer, Merging, Policy, Status};
 
 use super::caches::{caches, copy_plain_files};
 use super::error::{Error, Stage};
@@ -17,8 +17,9 @@ use super::host::{HostFacts, room};
 use super::site::Site;
 use super::tool_settings::copy_settings;
 use crate::confinement::{self, AgentFacts, Input, Waivers};
+use crate::git::Repository;
 use crate::model::{AgentId, Brief, Contract, Deadline, EnvEntry, ResourceLimits, RunId, ViewMode};
-use crate::workspace::Workspace;
+use crate::workspace::{self, Workspace};
 
 /// The file in an agent's directory that holds its brief.
 const BRIEF: &str = "brief.json";
@@ -35,9 +36,44 @@ const PORTS: u64 = 20_000;
 pub(super) struct Machine {
     pub(super) enforcement: Enforcement,
     pub(super) waivers: Waivers,
+    /// Whether directories can be merged where agents' files lie, or why not.
+    pub(super) merges: Result<(), String>,
 }
 
 impl Machine {
+    /// Tries what the machine enforces, and in the same helper whether
+    /// directories can be merged in `directory`.
+    pub(super) fn try_in(site: &Site, directory: &Path, waivers: Waivers) -> Result<Self, Error> {
+        let (enforcement, merging) = cofferdam_sandbox::probe_merging(&site.helper, directory)
+            .map_err(|error| Error::at(Stage::Confinement, error))?;
+        let merges = match merging {
+            Merging::Works { .. } => Ok(()),
+            Merging::Fails { reason } => Err(reason),
+        };
+        Ok(Self {
+            enforcement,
+            waivers,
+            merges,
+        })
+    }
+
+    /// Where workspaces are made beneath a directory.
+    pub(super) fn ground<'a>(
+        &'a self,
+        repo: &'a Repository,
+        state: &'a Path,
+        bases: &'a Path,
+    ) -> workspace::Ground<'a> {
+        workspace::Ground {
+            repo,
+            state,
+            bases,
+            mode: self.view_mode(),
+            warm: None,
+            merges: self.merges.as_ref().copied().map_err(String::as_str),
+        }
+    }
+
     /// Whether workspaces are mounted at the repository's own path.
     pub(super) fn view_mode(&self) -> ViewMode {
         let given_up = self.waivers.layers().contains(&Layer::Mounts);

@@ -53,6 +53,7 @@ pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
         holes: Vec::new(),
         view_notes: Vec::new(),
         paths: task.paths.clone(),
+        setup: None,
         verify: task.verify.clone(),
         guarantees: BTreeMap::new(),
         denials: Vec::new(),
@@ -219,7 +220,7 @@ impl Run {
             agent.outcome = Some(outcome);
             agent.reason = reason;
             agent.exit = ended.exit;
-            agent.denials = super::denials::of(ended);
+            agent.denials.extend(super::denials::of(ended));
             agent.times.ended_at = Some(now.to_string());
             let started = agent
                 .times

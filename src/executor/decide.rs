@@ -25,6 +25,7 @@ use crate::model::{
     AgentId, AgentRecord, Event, EventKind, ExitCode, HeldFor, IntegrationStatus, Land, LeftOver,
     OnConflict, RunId, RunRecord,
 };
+use crate::workspace;
 
 /// How a result is to be applied.
 #[derive(Debug, Clone)]
@@ -176,10 +177,7 @@ impl Executor {
             site: self.site.clone(),
             repo: repo.clone(),
             errand: errand.clone(),
-            machine: Machine {
-                enforcement: self.enforcement_for(verify.as_deref())?,
-                waivers: Waivers::default(),
-            },
+            machine: self.machine_for(errand, verify.as_deref())?,
             agent: agent.id.clone(),
             title: land::title(&agent.name, agent.task.as_deref().unwrap_or("")),
             base_commit: base.clone(),
@@ -202,10 +200,14 @@ impl Executor {
     }
 
     /// What the machine enforces, for a check; without one nobody asks.
-    fn enforcement_for(&self, verify: Option<&str>) -> Result<Enforcement, Error> {
+    fn machine_for(&self, errand: &Errand, verify: Option<&str>) -> Result<Machine, Error> {
         match verify {
-            Some(_) => self.probe(),
-            None => Ok(Enforcement::default()),
+            Some(_) => Machine::try_in(&self.site, &errand.directory, Waivers::default()),
+            None => Ok(Machine {
+                enforcement: Enforcement::default(),
+                waivers: Waivers::default(),
+                merges: Err("nothing is executed".to_owned()),
+            }),
         }
     }
 
@@ -299,6 +301,8 @@ impl Executor {
         if let Some(repo) = repo {
             self.reclaim_strays(repo, older, &mut done)?;
         }
+        let bases = self.site.state.bases_dir();
+        workspace::sweep_bases(&bases, older).map_err(|error| Error::at(Stage::Cleanup, error))?;
         Ok(done)
     }
 

@@ -18,6 +18,17 @@ use crate::model::{Base, ExitCode, RunId};
 use crate::store::{Lease, Lock};
 use crate::workspace::{self, Snapshot};
 
+/// The file that holds room for the end of a run.
+const BALLAST: &str = "ballast";
+
+/// Gives up the room that was set aside for the end of a run, since this is it.
+pub(super) fn give_up_ballast(directory: &Path) {
+    match fs::remove_file(directory.join(BALLAST)) {
+        // There was none; the end then has the room that there is.
+        Ok(()) | Err(_) => {}
+    }
+}
+
 /// A place of its own, answered for by this process.
 #[derive(Debug)]
 pub(super) struct Errand {
@@ -51,6 +62,21 @@ impl Errand {
         Lease::take(&directory.join("lease")).map_err(|error| Error::at(Stage::Opening, error))
     }
 
+    /// Sets a little room aside for the end of the run, which has to write
+    /// whatever agents did to the disk. What has none to give, or cannot set
+    /// any aside, is met as it comes.
+    fn take_ballast(directory: &Path) {
+        const BYTES: u64 = 256 << 10;
+        let file = fs::File::create(directory.join(BALLAST));
+        let kept = file.and_then(|file| {
+            let flags = rustix::fs::FallocateFlags::empty();
+            Ok(rustix::fs::fallocate(&file, flags, 0, BYTES)?)
+        });
+        if let Err(error) = kept {
+            tracing::debug!(%error, "no room is set aside for the end of the run");
+        }
+    }
+
     fn acquire(
         (repo, lease): (&Repository, Lease),
         id: &RunId,
@@ -62,6 +88,7 @@ impl Errand {
         };
         let footprint = Footprint::start(directory, id, place)
             .map_err(|error| Error::at(Stage::Opening, error))?;
+        Self::take_ballast(directory);
         Ok(Self {
             id: id.clone(),
             directory: directory.to_owned(),

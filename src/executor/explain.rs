@@ -36,6 +36,7 @@ impl Executor {
         let machine = Machine {
             enforcement: self.probe()?,
             waivers,
+            merges: Err("nothing is made here".to_owned()),
         };
         let (run, agent) = (Site::new_run_id(), Site::new_agent_id());
         let directory = site.state.path().join("agents/EXAMPLE");

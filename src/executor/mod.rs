@@ -15,6 +15,7 @@
 //! - `preflight`: what can be known to fail before anything is started
 //! - `schedule`: who waits for whom
 //! - `land`: the way of one result into the parent's tree; `place` puts it there
+//! - `setup`: the command that makes a workspace ready, and its approval
 //! - `verify`: the check of a merged tree, in a cage of its own
 //! - `denials`: what agents are denied, told while they run
 //! - `site`: the machine and its repository, opened once
@@ -45,6 +46,7 @@ mod private_files;
 mod recover;
 mod run;
 mod schedule;
+mod setup;
 mod site;
 mod steps;
 mod tool_settings;

@@ -59,15 +59,15 @@ impl Run {
             .map_err(|error| Halt::Failed(Error::at(Stage::Process, error)))
     }
 
-    /// The file that keeps what the agent prints.
-    pub(super) fn output_log(&self, seat: &Seat) -> Option<OutputLog> {
+    /// The file of this name that keeps what something of an agent prints.
+    pub(super) fn output_log(&self, name: &str) -> Option<OutputLog> {
         let directory = self.site.state.outputs_dir(&self.errand.id);
         let made = fs::create_dir_all(&directory)
-            .and_then(|()| File::create(directory.join(format!("{}.log", seat.agent))));
+            .and_then(|()| File::create(directory.join(format!("{name}.log"))));
         match made {
             Ok(file) => Some(OutputLog::new(file)),
             Err(error) => {
-                tracing::warn!(%error, agent = %seat.agent, "the agent's output is not kept");
+                tracing::warn!(%error, name, "the output of an agent is not kept");
                 None
             }
         }

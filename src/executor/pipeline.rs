@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{Error, Fault, Stage};
 use super::run::{Run, Seat};
+use super::steps::Policies;
 use crate::model::{ExitCode, Refusal};
 
 /// Why the flow of one agent ended before its end.
@@ -59,8 +60,11 @@ async fn flow(run: &Arc<Run>, seat: &Arc<Seat>) -> Result<(), Halt> {
     let mut live = run.live_place(seat, admitted).await?;
     let base = run.starting_point(seat).await?;
     let workspace = run.make_workspace(seat, &base).await?;
-    let policy = run.confine(seat, &live, &workspace)?;
-    let ended = run.execute(seat, &mut live, policy).await?;
+    let Policies { setup, command } = run.confine(seat, &live, &workspace)?;
+    let ended = match run.set_up(seat, &mut live, setup).await? {
+        None => run.execute(seat, &mut live, command).await?,
+        Some(failed) => failed,
+    };
     let captured = run.capture(seat, workspace).await?;
     drop(live);
     run.integrate(seat, &base, &ended, captured).await?;

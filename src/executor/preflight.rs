@@ -14,6 +14,7 @@ use super::error::{Error, Fault, Stage};
 use super::site::Site;
 use crate::git::Repository;
 use crate::model::{Base, ExitCode, Land, RunRequest, TaskRequest};
+use crate::workspace::{self, Need};
 
 const HINT: &str = "give a program that exists in the repository or on the PATH and is executable";
 
@@ -34,6 +35,16 @@ pub(super) fn commands(site: &Site, repo: &Repository, request: &RunRequest) -> 
                 Fault::new(ExitCode::Usage, message).hint(HINT),
             ));
         }
+    }
+    Ok(())
+}
+
+/// Makes sure that there is room for a run's own files and for objects before
+/// any of them is written.
+pub(super) fn room(site: &Site, repo: &Repository) -> Result<(), Error> {
+    for directory in [site.state.path(), repo.objects_dir()] {
+        let room = workspace::reserve(directory, Need::SMALL);
+        drop(room.map_err(|error| Error::at(Stage::Opening, error))?);
     }
     Ok(())
 }
@@ -115,7 +126,8 @@ fn look(
         repo.top()
     };
     let file: PathBuf = started_in.join(program);
-    let may_come_later = request.base != Base::Worktree || !task.after.is_empty();
+    let may_come_later =
+        request.base != Base::Worktree || !task.after.is_empty() || task.setup.is_some();
     if may_come_later && file.starts_with(repo.top()) {
         return Ok(());
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cofferdam_sandbox::{Reach, sweep_groups};
 
+use super::errand::give_up_ballast;
 use super::error::{Error, Stage};
 use super::place;
 use super::site::Site;
@@ -52,6 +53,7 @@ pub(super) fn settle_open(
             },
         };
     }
+    give_up_ballast(footprint.directory());
     for step in footprint.open_steps() {
         let Step::Landing { staging, .. } = &step else {
             continue;

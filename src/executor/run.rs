@@ -24,9 +24,9 @@ use crate::confinement::Waivers;
 use crate::git::Repository;
 use crate::model::{
     AgentId, AgentRecord, AgentState, BaseRecord, CleanupReport, EventKind, ExitCode, LeftOver,
-    RunId, RunLedger, RunRecord, RunRequest, TaskRequest,
+    RunId, RunLedger, RunRecord, RunRequest, TaskRequest, WorkspaceChoice,
 };
-use crate::workspace::Snapshot;
+use crate::workspace::{self, Backend, Ground, Snapshot};
 
 /// How a caller ends a run early.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +63,27 @@ pub(super) struct Seat {
 #[derive(Debug)]
 pub(super) struct StartingPoint {
     pub(super) snapshot: Snapshot,
+    /// What makes their workspaces.
+    pub(super) backend: Arc<dyn Backend>,
+    /// Its name, and why it was chosen.
+    pub(super) chosen: String,
+}
+
+impl StartingPoint {
+    /// Chooses what makes the workspaces of a snapshot.
+    pub(super) fn on(
+        snapshot: Snapshot,
+        choice: WorkspaceChoice,
+        ground: Ground<'_>,
+    ) -> Result<Self, Error> {
+        let (backend, chosen) = workspace::choose(choice, ground)
+            .map_err(|error| Error::at(Stage::Workspace, error))?;
+        Ok(Self {
+            snapshot,
+            backend,
+            chosen,
+        })
+    }
 }
 
 /// One run.
@@ -98,7 +119,7 @@ impl Run {
         // given back should it fail.
         let trail = Trail::open(&site.state.audit_path())
             .map_err(|error| Error::at(Stage::Record, anyhow::Error::new(error)))?;
-        let (errand, snapshot, machine) = open_ground(&site, &repo, &request).await?;
+        let (errand, first_base, machine) = open_ground(&site, &repo, &request).await?;
         let id = errand.id.clone();
         let bus = Bus::new(id.clone(), site.clock.clone(), trail, listener);
         let seats = seats(&request, &control);
@@ -107,7 +128,7 @@ impl Run {
         let record = first_record(
             &id,
             &repo,
-            &snapshot,
+            &first_base.snapshot,
             (&seats, &site),
             &request.allow_degraded,
         );
@@ -119,12 +140,12 @@ impl Run {
             schedule,
             bus,
             machine,
-            first_base: Arc::new(StartingPoint { snapshot }),
+            first_base: Arc::new(first_base),
             record: Mutex::new(record),
             saving: Mutex::new(()),
             seats,
             fault: Mutex::new(ExitCode::Success),
-            errand: Arc::new(errand),
+            errand,
             site,
         };
         run.save_record();
@@ -179,7 +200,13 @@ impl Run {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        if let Err(error) = self.site.book().save(&record) {
+        let book = self.site.book();
+        let saved = book.save(&record).or_else(|_| {
+            // Agents may have filled the disk; this is what the room is for.
+            super::errand::give_up_ballast(&self.errand.directory);
+            book.save(&record)
+        });
+        if let Err(error) = saved {
             tracing::error!(%error, "the record of the run could not be written");
         }
     }
@@ -323,41 +350,46 @@ async fn open_ground(
     site: &Arc<Site>,
     repo: &Repository,
     request: &RunRequest,
-) -> Result<(Errand, Snapshot, Machine), Error> {
+) -> Result<(Arc<Errand>, StartingPoint, Machine), Error> {
     super::preflight::commands(site, repo, request)?;
+    super::setup::require_approved(site, repo, request)?;
+    super::preflight::room(site, repo)?;
     {
         let (repo, request) = (repo.clone(), request.clone());
         blocking(move || super::preflight::branches(&repo, &request)).await??;
     }
     let waivers = Waivers::parse(&request.allow_degraded)
         .map_err(|error| Error::at(Stage::Confinement, ConfigError::from(error)))?;
-    let helper = site.helper.clone();
-    let probe = blocking(move || cofferdam_sandbox::probe(&helper));
-    let (site_, repo_, base) = (site.clone(), repo.clone(), request.base.clone());
-    let ground = blocking(move || -> Result<_, Error> {
-        let errand = Errand::begin(&site_, &repo_)?;
-        match errand.pinned_snapshot(&repo_, &base, "base") {
-            Ok(snapshot) => Ok((errand, snapshot)),
-            Err(error) => {
-                errand.abandon(&site_, &repo_);
-                Err(error)
-            }
-        }
-    });
-    let (probed, ground) = tokio::join!(probe, ground);
-    let (errand, snapshot) = ground??;
-    match probed? {
-        Ok(enforcement) => Ok((
-            errand,
-            snapshot,
-            Machine {
-                enforcement,
-                waivers,
-            },
-        )),
+    let errand = {
+        let (site, repo) = (site.clone(), repo.clone());
+        Arc::new(blocking(move || Errand::begin(&site, &repo)).await??)
+    };
+    match look_around(site, repo, request, (&errand, waivers)).await {
+        Ok((base, machine)) => Ok((errand, base, machine)),
         Err(error) => {
             errand.abandon(site, repo);
-            Err(Error::at(Stage::Confinement, error))
+            Err(error)
         }
     }
+}
+
+async fn look_around(
+    site: &Arc<Site>,
+    repo: &Repository,
+    request: &RunRequest,
+    (errand, waivers): (&Arc<Errand>, Waivers),
+) -> Result<(StartingPoint, Machine), Error> {
+    let (site_, errand_) = (site.clone(), errand.clone());
+    let machine = blocking(move || Machine::try_in(&site_, &errand_.directory, waivers));
+    let (repo_, errand_, base) = (repo.clone(), errand.clone(), request.base.clone());
+    let snapshot = blocking(move || errand_.pinned_snapshot(&repo_, &base, "base"));
+    let bases = site.state.bases_dir();
+    let (repo_, bases_) = (repo.clone(), bases.clone());
+    let warm = blocking(move || workspace::warm(&repo_, &bases_));
+    let (machine, snapshot, warm) = tokio::join!(machine, snapshot, warm);
+    let (machine, snapshot) = (machine??, snapshot??);
+    let mut ground = machine.ground(repo, &errand.directory, &bases);
+    ground.warm = warm?;
+    let base = StartingPoint::on(snapshot, request.workspace, ground)?;
+    Ok((base, machine))
 }

@@ -3,15 +3,17 @@
 //! Owns how the pieces of a request reach a room and how what came back
 //! reaches the record. Blocking rooms are called off the executor's threads.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cofferdam_sandbox::{Input, Policy};
+use cofferdam_sandbox::{Confined, Input, Policy};
 
 use super::cage::{self, Inmate};
 use super::denials::Telling;
+use super::errand::give_up_ballast;
 use super::error::{Error, Stage};
 use super::land::{self, Fared, LandOrder};
 use super::notes::NamedLines;
@@ -23,14 +25,22 @@ use crate::admission::{Admitted, Ask, Live, NotLive};
 use crate::cleanup::{self, CAPTURED, STARTED, Step};
 use crate::confinement::OUTPUT_BYTES;
 use crate::model::{
-    AgentState, Approve, Base, CleanupReport, EventKind, ExitCode, Gate, HeldFor, Integrate,
-    Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode,
+    AgentState, Approve, Base, CleanupReport, Deadline, EventKind, ExitCode, Gate, HeldFor,
+    Integrate, Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode,
 };
 use crate::process::{Ended, Supervision, supervise};
 use crate::workspace::{self, Capture, Harvest, Workspace};
 
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The policies of the cages of one agent.
+pub(super) struct Policies {
+    /// Of what makes its workspace ready, if anything does.
+    pub(super) setup: Option<Policy>,
+    /// Of its command.
+    pub(super) command: Policy,
+}
 
 impl Run {
     /// Waits until nothing in the plan stands before this agent.
@@ -53,12 +63,17 @@ impl Run {
             return Ok(self.first_base.clone());
         }
         let (run, agent) = (self.clone(), seat.agent.clone());
-        let snapshot = blocking(move || {
-            run.errand
-                .pinned_snapshot(&run.repo, &Base::Worktree, &format!("base-{agent}"))
+        let base = blocking(move || {
+            let name = format!("base-{agent}");
+            let snapshot = run
+                .errand
+                .pinned_snapshot(&run.repo, &Base::Worktree, &name)?;
+            let bases = run.site.state.bases_dir();
+            let ground = run.machine.ground(&run.repo, &run.errand.directory, &bases);
+            StartingPoint::on(snapshot, run.request.workspace, ground)
         })
         .await??;
-        Ok(Arc::new(StartingPoint { snapshot }))
+        Ok(Arc::new(base))
     }
 
     fn not_landed(&self, seat: &Seat, earlier: usize) -> Refusal {
@@ -143,22 +158,10 @@ impl Run {
         base: &Arc<StartingPoint>,
     ) -> Result<Workspace, Halt> {
         let (run, seat_, base_) = (self.clone(), seat.clone(), base.clone());
-        let (workspace, backend) = blocking(move || -> Result<_, Error> {
+        let workspace = blocking(move || -> Result<_, Error> {
             let (run, seat, base) = (run, seat_, base_);
             let making = |error: workspace::Error| Error::at(Stage::Workspace, error);
-            let ground = workspace::Ground {
-                repo: &run.repo,
-                state: &run.errand.directory,
-                mode: run.machine.view_mode(),
-            };
-            let (backend, reason) =
-                workspace::choose(run.request.workspace, &ground).map_err(making)?;
             let directory = run.agent_directory(&seat);
-            run.errand
-                .footprint
-                .intend(run.workspace_step(&seat))
-                .map_err(|error| Error::at(Stage::Workspace, error))?;
-            fs::create_dir_all(&directory).map_err(|error| Error::at(Stage::Workspace, error))?;
             let order = workspace::Order {
                 repo: &run.repo,
                 snapshot: &base.snapshot,
@@ -172,23 +175,46 @@ impl Run {
                     workspace::Access::Reader
                 },
             };
-            let workspace = backend.create(&order).map_err(making)?;
-            Ok((workspace, reason))
+            let _room = workspace::require_room(&*base.backend, &order, &run.errand.directory)
+                .map_err(making)?;
+            run.errand
+                .footprint
+                .intend(run.workspace_step(&seat))
+                .map_err(|error| Error::at(Stage::Workspace, error))?;
+            fs::create_dir_all(&directory).map_err(|error| Error::at(Stage::Workspace, error))?;
+            base.backend.create(&order).map_err(making)
         })
         .await??;
         self.amend(seat, |agent| {
-            agent.workspace = Some(backend);
+            agent.workspace = Some(base.chosen.clone());
             agent.base = Some(base.snapshot.commit.clone());
         });
         Ok(workspace)
     }
 
-    /// The policy of the cage.
+    /// The policies of the cages of one agent.
+    ///
+    /// All are made before anything runs: what makes them writes into private
+    /// directories, where later a link could stand.
     pub(super) fn confine(
         &self,
         seat: &Seat,
         live: &Live,
         workspace: &Workspace,
+    ) -> Result<Policies, Halt> {
+        let setup = seat.task.setup.as_ref().map(super::setup::argv);
+        let caged = |command: &[OsString]| self.cage(seat, live, (workspace, command));
+        Ok(Policies {
+            setup: setup.map(|argv| caged(&argv)).transpose()?,
+            command: caged(&seat.task.command)?,
+        })
+    }
+
+    fn cage(
+        &self,
+        seat: &Seat,
+        live: &Live,
+        (workspace, command): (&Workspace, &[OsString]),
     ) -> Result<Policy, Halt> {
         let permit = live.admitted();
         let start = self.start_directory(workspace);
@@ -200,7 +226,7 @@ impl Run {
             deadline: permit.deadline(),
             brief: &seat.task.brief,
             contract: permit.contract(),
-            command: &seat.task.command,
+            command,
             start: &start,
             env: &seat.task.env,
             limits: seat.task.limits,
@@ -217,10 +243,45 @@ impl Run {
             .strip_prefix(self.repo.top())
             .map(PathBuf::from)
             .unwrap_or_default();
-        if workspace.tree.join(&below).is_dir() {
+        if workspace.has_directory(&below) {
             workspace.view.root.join(below)
         } else {
             workspace.view.root.clone()
+        }
+    }
+
+    /// Starts something of the agent's in a cage.
+    pub(super) async fn spawn(
+        &self,
+        seat: &Seat,
+        policy: Policy,
+        input: Input,
+    ) -> Result<Confined, Halt> {
+        let marker = self.agent_directory(seat).join(STARTED);
+        let began = marker.exists();
+        fs::write(&marker, b"").map_err(|error| Error::at(Stage::Process, error))?;
+        let spawned = self.site.spawner.spawn(policy, input).await;
+        let confined = spawned
+            .map_err(|error| Error::at(Stage::Process, anyhow::Error::new(error)))?
+            .map_err(|error| {
+                if !began {
+                    // A refused spawn has executed nothing, so there is no work.
+                    drop(fs::remove_file(&marker));
+                }
+                Error::at(Stage::Confinement, error)
+            })?;
+        Ok(confined)
+    }
+
+    /// What ends something of the agent's.
+    pub(super) fn watch(&self, seat: &Seat, deadline: Option<Deadline>) -> Supervision {
+        Supervision {
+            deadline,
+            cancel: seat.cancel.clone(),
+            kill: self.control.kill.clone(),
+            grace: GRACE,
+            output: seat.task.limits.output_bytes.unwrap_or(OUTPUT_BYTES),
+            clock: self.site.clock.clone(),
         }
     }
 
@@ -235,19 +296,7 @@ impl Run {
             StdinMode::Null => Input::Null,
             StdinMode::Pass => Input::Piped,
         };
-        let marker = self.agent_directory(seat).join(STARTED);
-        fs::write(&marker, b"").map_err(|error| Error::at(Stage::Process, error))?;
-        let confined = self
-            .site
-            .spawner
-            .spawn(policy, input)
-            .await
-            .map_err(|error| Error::at(Stage::Process, anyhow::Error::new(error)))?
-            .map_err(|error| {
-                // A refused spawn has executed nothing, so there is no work.
-                drop(fs::remove_file(&marker));
-                Error::at(Stage::Confinement, error)
-            })?;
+        let confined = self.spawn(seat, policy, input).await?;
         live.started();
         self.note_enforcement(seat, confined.enforcement());
         self.note_init(seat, &confined)?;
@@ -255,23 +304,22 @@ impl Run {
         self.amend(seat, |agent| agent.times.started_at = Some(started));
         self.enter(seat, AgentState::Running);
         self.record_saved().await;
-        let watch = Supervision {
-            deadline: live.admitted().deadline(),
-            cancel: seat.cancel.clone(),
-            kill: self.control.kill.clone(),
-            grace: GRACE,
-            output: seat.task.limits.output_bytes.unwrap_or(OUTPUT_BYTES),
-            clock: self.site.clock.clone(),
-        };
+        let watch = self.watch(seat, live.admitted().deadline());
         let sink = Arc::new(NamedLines {
             name: seat.task.name.clone(),
             listener: self.bus.listener(),
         });
         let mut telling = Telling::new(self, seat, &self.agent_directory(seat));
         let denied = move |denial: &_| telling.hear(denial);
-        let ended = supervise(confined, &watch, sink, self.output_log(seat), denied)
-            .await
-            .map_err(|error| Error::at(Stage::Process, error))?;
+        let ended = supervise(
+            confined,
+            &watch,
+            sink,
+            self.output_log(seat.agent.as_str()),
+            denied,
+        )
+        .await
+        .map_err(|error| Error::at(Stage::Process, error))?;
         self.note_ended(seat, &ended);
         Ok(ended)
     }
@@ -293,8 +341,18 @@ impl Run {
                 message: &message,
             };
             let name = run.result_ref(&seat.agent);
-            cleanup::capture_and_pin(&run.repo, &workspace, &harvest, &name)
-                .map_err(|error| Error::at(Stage::Capture, error))
+            let once = || {
+                cleanup::capture_and_pin(&run.repo, &workspace, &harvest, &name)
+                    .map_err(|error| Error::at(Stage::Capture, error))
+            };
+            match once() {
+                // The agent may have filled the disk.
+                Err(error) if error.exit_code() == ExitCode::Isolation => {
+                    give_up_ballast(&run.errand.directory);
+                    once()
+                }
+                captured => captured,
+            }
         })
         .await??;
         let kept_until = self.site.kept_until();

@@ -98,12 +98,11 @@ fn scratch_copy(
     let snapshot = workspace::snapshot(&order.repo, &Base::Revision(commit.to_string()), &scratch)
         .map_err(making)?;
     let mode = order.machine.view_mode();
-    let ground = workspace::Ground {
-        repo: &order.repo,
-        state: &order.errand.directory,
-        mode,
-    };
-    let (backend, _) = workspace::choose(WorkspaceChoice::Auto, &ground).map_err(making)?;
+    let bases = order.site.state.bases_dir();
+    let ground = order
+        .machine
+        .ground(&order.repo, &order.errand.directory, &bases);
+    let (backend, _) = workspace::choose(WorkspaceChoice::Auto, ground).map_err(making)?;
     backend
         .create(&workspace::Order {
             repo: &order.repo,

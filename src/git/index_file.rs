@@ -1,229 +1,298 @@
-//! The index as git writes it, read in one pass.
+//! Index files that we make ourselves, and read again.
 //!
-//! Owns the on-disk form, versions 2 to 4 with SHA-1, and nothing of its
-//! meaning. A split or sparse index does not hold every path: it is told
-//! apart, and the caller has git expand it. Called by the snapshot, for which
-//! a process of git and a list of all paths would cost more than the look
-//! itself.
+//! Owns the second version of git's index format, as far as one that lists a
+//! tree needs it: entries without flags, and the tree's own object ids, so
+//! that neither the first `git status` nor a commit has to read trees. It is
+//! also where the identity of every file of a shared checkout is kept. Never
+//! reads an index that somebody else made: those have flags, stages and
+//! extensions, and are git's to read.
+//!
+//! The format: `gitformat-index(5)`.
 
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
-use super::objects::from_raw;
-use crate::model::{ObjectId, TreeMode};
+use git2::Oid;
+use sha1::{Digest as _, Sha1};
 
-const ASSUME_UNCHANGED: u16 = 0x8000;
-const EXTENDED: u16 = 0x4000;
-const SKIP_WORKTREE: u16 = 0x4000;
-/// Times, device, inode, mode, owner, size; then the object and two flag bytes.
-const STAT: usize = 40;
-const FIXED: usize = STAT + 20 + 2;
+use super::objects::{from_raw, to_raw};
+use super::{Error, Objects, TreeEntry};
+use crate::model::{ObjectId, RepoPath, TreeMode};
 
-/// What the index says of a path beyond its content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexFlag {
-    /// Nothing: git looks at it.
-    Plain,
-    /// Git does not look at it, but it is there.
-    AssumeUnchanged,
-    /// It need not be there: sparse checkout.
-    SkipWorktree,
+const SIGNATURE: &[u8; 4] = b"DIRC";
+const VERSION: u32 = 2;
+/// Bytes of an entry before its path.
+const FIXED: usize = 62;
+/// The longest path length that an entry's flags hold; longer ones say this.
+const LONGEST: usize = 0xfff;
+
+/// How a file is known again: what git keeps of `lstat`, the low 32 bits of
+/// each number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IndexStat([u32; 9]);
+
+impl IndexStat {
+    /// Of what `lstat` answered.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        Self([
+            low(metadata.ctime()),
+            low(metadata.ctime_nsec()),
+            low(metadata.mtime()),
+            low(metadata.mtime_nsec()),
+            low(metadata.dev()),
+            low(metadata.ino()),
+            metadata.uid(),
+            metadata.gid(),
+            low(metadata.size()),
+        ])
+    }
+
+    /// The same, as the system call itself answers.
+    #[must_use]
+    pub fn of_stat(stat: &rustix::fs::Stat) -> Self {
+        Self([
+            low(stat.st_ctime),
+            low(stat.st_ctime_nsec),
+            low(stat.st_mtime),
+            low(stat.st_mtime_nsec),
+            low(stat.st_dev),
+            low(stat.st_ino),
+            stat.st_uid,
+            stat.st_gid,
+            low(stat.st_size),
+        ])
+    }
+
+    /// Puts it into an entry of another index.
+    pub fn stamp(&self, entry: &mut git2::IndexEntry) {
+        let [ctime, ctime_ns, mtime, mtime_ns, dev, ino, uid, gid, size] = self.0;
+        entry.ctime = git2::IndexTime::new(ctime.cast_signed(), ctime_ns);
+        entry.mtime = git2::IndexTime::new(mtime.cast_signed(), mtime_ns);
+        (entry.dev, entry.ino) = (dev, ino);
+        (entry.uid, entry.gid) = (uid, gid);
+        entry.file_size = size;
+    }
+
+    /// When the file was modified: seconds, as far as the format holds them,
+    /// and nanoseconds.
+    #[must_use]
+    pub fn modified(&self) -> (i64, u32) {
+        (i64::from(self.0[2]), self.0[3])
+    }
 }
 
-/// One entry, borrowed from the file's bytes.
+/// The low 32 bits, which is what the format holds of each number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the rest is left out on purpose"
+)]
+fn low(number: impl Into<i128>) -> u32 {
+    number.into() as u32
+}
+
+/// One entry of such an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexRow {
+    /// The entry of the tree.
+    pub entry: TreeEntry,
+    /// What is known of the file; without it git looks at its bytes.
+    pub stat: Option<IndexStat>,
+}
+
+impl Objects {
+    /// Writes an index that lists a tree, replacing the file as a whole.
+    ///
+    /// `rows` are the tree's entries, all of them, in any order.
+    ///
+    /// # Errors
+    /// A tree is missing or damaged; a number does not fit the format; or the
+    /// file cannot be written.
+    pub fn write_index(
+        &self,
+        path: &Path,
+        tree: &ObjectId,
+        rows: &[IndexRow],
+    ) -> Result<(), Error> {
+        let mut bytes = Vec::with_capacity(rows.len() * 100);
+        bytes.extend_from_slice(SIGNATURE);
+        bytes.extend_from_slice(&VERSION.to_be_bytes());
+        let count = u32::try_from(rows.len()).map_err(|_| unfit(path))?;
+        bytes.extend_from_slice(&count.to_be_bytes());
+        let mut sorted: Vec<&IndexRow> = rows.iter().collect();
+        sorted.sort_unstable_by(|a, b| a.entry.path.cmp(&b.entry.path));
+        for row in sorted {
+            append(&mut bytes, row)?;
+        }
+        let mut cached = Vec::new();
+        // Entries that git would not check out are not listed; then the ids
+        // of the trees say more than the entries do.
+        if self.cache_tree(&mut cached, b"", to_raw(tree)?)? == rows.len() {
+            let length = u32::try_from(cached.len()).map_err(|_| unfit(path))?;
+            bytes.extend_from_slice(b"TREE");
+            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.extend_from_slice(&cached);
+        }
+        let checksum = Sha1::digest(&bytes);
+        bytes.extend_from_slice(&checksum);
+        let temporary = path.with_extension("new");
+        fs::write(&temporary, &bytes).map_err(Error::file("write", &temporary))?;
+        fs::rename(&temporary, path).map_err(Error::file("write", path))
+    }
+
+    /// Appends what the index says of a tree and all trees below it; returns
+    /// how many entries it has.
+    fn cache_tree(&self, into: &mut Vec<u8>, name: &[u8], oid: Oid) -> Result<usize, Error> {
+        let entries = self.raw_tree(oid)?;
+        let (mut count, mut subtrees) = (0, 0_usize);
+        let mut below = Vec::new();
+        for entry in entries {
+            if entry.is_tree() {
+                subtrees += 1;
+                count += self.cache_tree(&mut below, &entry.name, entry.oid)?;
+            } else {
+                count += 1;
+            }
+        }
+        into.extend_from_slice(name);
+        into.extend_from_slice(format!("\0{count} {subtrees}\n").as_bytes());
+        into.extend_from_slice(oid.as_bytes());
+        into.append(&mut below);
+        Ok(count)
+    }
+}
+
+fn append(bytes: &mut Vec<u8>, row: &IndexRow) -> Result<(), Error> {
+    let start = bytes.len();
+    let [ctime, ctime_ns, mtime, mtime_ns, dev, ino, uid, gid, size] =
+        row.stat.unwrap_or_default().0;
+    let mode = row.entry.mode.bits();
+    for number in [
+        ctime, ctime_ns, mtime, mtime_ns, dev, ino, mode, uid, gid, size,
+    ] {
+        bytes.extend_from_slice(&number.to_be_bytes());
+    }
+    bytes.extend_from_slice(to_raw(&row.entry.oid)?.as_bytes());
+    let name = row.entry.path.as_bytes();
+    let length = u16::try_from(name.len().min(LONGEST)).expect("because it is at most 4095");
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(name);
+    // One to eight, so that there is always a zero and entries are aligned.
+    let padding = 8 - (bytes.len() - start) % 8;
+    bytes.resize(bytes.len() + padding, 0);
+    Ok(())
+}
+
+/// An index that [`Objects::write_index`] made, in memory.
+#[derive(Debug)]
+pub struct IndexFile {
+    bytes: Vec<u8>,
+    shown: PathBuf,
+}
+
+/// One entry of it, as it stands there.
 #[derive(Debug, Clone, Copy)]
-pub struct IndexItem<'a> {
-    /// The path's bytes.
+pub struct IndexFileRow<'a> {
+    /// The path.
     pub path: &'a [u8],
-    /// What the index says of it beyond its content.
-    pub flag: IndexFlag,
-    /// 0, or the side of a conflict.
-    pub stage: u8,
-    fixed: &'a [u8; FIXED],
+    /// What was known of the file.
+    pub stat: IndexStat,
+    mode: u32,
+    oid: Oid,
 }
 
-/// The stat data and the object of one entry: with both unchanged, an entry
-/// says the same of the same file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct IndexKey([u8; STAT + 20]);
-
-impl IndexKey {
-    /// From the bytes that [`IndexKey::bytes`] gave.
+impl IndexFileRow<'_> {
+    /// The entry of the tree; `None` when nothing of ours wrote it.
     #[must_use]
-    pub fn from_bytes(bytes: [u8; STAT + 20]) -> Self {
-        Self(bytes)
+    pub fn entry(&self) -> Option<TreeEntry> {
+        Some(TreeEntry {
+            path: RepoPath::from_bytes(self.path).ok()?,
+            mode: TreeMode::from_bits(self.mode)?,
+            oid: from_raw(self.oid),
+        })
     }
 
-    /// As bytes.
+    /// Whether it is a submodule, of which nothing is known.
     #[must_use]
-    pub fn bytes(&self) -> &[u8; STAT + 20] {
-        &self.0
-    }
-
-    fn number(&self, at: usize) -> u32 {
-        let bytes = &self.0[at..at + 4];
-        u32::from_be_bytes(bytes.try_into().expect("because four bytes were taken"))
-    }
-
-    /// Whether it is a regular file with these times, at this place and of
-    /// this size, to the nanosecond.
-    #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the index format holds the low 32 bits of each number"
-    )]
-    pub fn describes(&self, file: &Metadata) -> bool {
-        let now = [
-            file.ctime() as u32,
-            file.ctime_nsec() as u32,
-            file.mtime() as u32,
-            file.mtime_nsec() as u32,
-            file.dev() as u32,
-            file.ino() as u32,
-        ];
-        let then = [0, 4, 8, 12, 16, 20].map(|at| self.number(at));
-        file.is_file() && now == then && self.number(36) == file.size() as u32
-    }
-
-    /// When the file was modified: seconds and nanoseconds.
-    #[must_use]
-    pub fn modified(&self) -> (u32, u32) {
-        (self.number(8), self.number(12))
-    }
-
-    /// Whether the file was modified or changed in the second in which the
-    /// index was written, or later: it may have been changed again unseen.
-    #[must_use]
-    pub fn is_racy(&self, index_written: i64) -> bool {
-        [0, 8]
-            .iter()
-            .any(|at| i64::from(self.number(*at)) >= index_written)
+    pub fn is_submodule(&self) -> bool {
+        TreeMode::from_bits(self.mode) == Some(TreeMode::Gitlink)
     }
 }
 
-impl IndexItem<'_> {
-    fn number(&self, at: usize) -> u32 {
-        let bytes = &self.fixed[at..at + 4];
-        u32::from_be_bytes(bytes.try_into().expect("because four bytes were taken"))
+impl IndexFile {
+    /// Reads one. Its checksum is git's to look at.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let bytes = fs::read(path).map_err(Error::file("read", path))?;
+        let shown = path.to_owned();
+        Ok(Self { bytes, shown })
     }
 
-    /// What it is; `None` for a mode that a tree cannot hold.
-    #[must_use]
-    pub fn mode(&self) -> Option<TreeMode> {
-        TreeMode::from_bits(self.number(24))
-    }
-
-    /// The low 32 bits of the file's size.
-    #[must_use]
-    pub fn size(&self) -> u32 {
-        self.number(36)
-    }
-
-    /// The object's id.
-    #[must_use]
-    pub fn oid(&self) -> ObjectId {
-        let raw = git2::Oid::from_bytes(self.raw_oid());
-        from_raw(raw.expect("because an id has twenty bytes"))
-    }
-
-    /// The object's id, as bytes.
-    #[must_use]
-    pub fn raw_oid(&self) -> &[u8] {
-        &self.fixed[STAT..STAT + 20]
-    }
-
-    /// What the entry says, without its name and its flags.
-    #[must_use]
-    pub fn key(&self) -> IndexKey {
-        let bytes = &self.fixed[..STAT + 20];
-        IndexKey(bytes.try_into().expect("because that many were taken"))
+    /// Its entries, sorted by path.
+    ///
+    /// # Errors
+    /// It is not as it was written.
+    pub fn rows(&self) -> Result<Vec<IndexFileRow<'_>>, Error> {
+        rows(&self.bytes).ok_or_else(|| Error::Malformed {
+            what: format!("`{}`", self.shown.display()),
+        })
     }
 }
 
-/// Visits every entry in the file's order.
-///
-/// `None` when the file is cut, of an unknown form, or does not hold every
-/// path; what was visited is then to be forgotten.
-#[must_use]
-pub fn read_index(bytes: &[u8], mut visit: impl FnMut(&IndexItem<'_>)) -> Option<()> {
-    let (magic, rest) = bytes.split_first_chunk::<4>()?;
-    let (version, rest) = rest.split_first_chunk::<4>()?;
-    let (count, mut rest) = rest.split_first_chunk::<4>()?;
-    let version = u32::from_be_bytes(*version);
-    if magic != b"DIRC" || !(2..=4).contains(&version) {
+fn rows(bytes: &[u8]) -> Option<Vec<IndexFileRow<'_>>> {
+    let mut rest = bytes.strip_prefix(SIGNATURE)?;
+    if number(&mut rest)? != VERSION {
         return None;
     }
-    let mut last: Vec<u8> = Vec::new();
-    for _ in 0..u32::from_be_bytes(*count) {
+    let count = usize::try_from(number(&mut rest)?).ok()?;
+    if bytes.len() < count.checked_mul(FIXED)? {
+        return None;
+    }
+    let mut found = Vec::with_capacity(count);
+    for _ in 0..count {
         let entry = rest;
-        let (fixed, after) = rest.split_first_chunk::<FIXED>()?;
-        let flags = u16::from_be_bytes([fixed[FIXED - 2], fixed[FIXED - 1]]);
-        let mut name = after;
-        let mut more = 0;
-        if flags & EXTENDED != 0 {
-            let (extended, after) = name.split_first_chunk::<2>()?;
-            (more, name) = (u16::from_be_bytes(*extended), after);
+        let mut numbers = [0; 10];
+        for place in &mut numbers {
+            *place = number(&mut rest)?;
         }
-        let path: &[u8] = if version == 4 {
-            let (strip, suffix) = varint(name)?;
-            let end = suffix.iter().position(|b| *b == 0)?;
-            last.truncate(last.len().checked_sub(strip)?);
-            last.extend_from_slice(&suffix[..end]);
-            rest = &suffix[end + 1..];
-            &last
-        } else {
-            let end = name_end(name, usize::from(flags & 0xfff))?;
-            // One to eight NULs, up to a multiple of eight.
-            let used = (entry.len() - name.len() + end) / 8 * 8 + 8;
-            rest = entry.get(used..)?;
-            &name[..end]
-        };
-        visit(&IndexItem {
-            path,
-            flag: match () {
-                () if more & SKIP_WORKTREE != 0 => IndexFlag::SkipWorktree,
-                () if flags & ASSUME_UNCHANGED != 0 => IndexFlag::AssumeUnchanged,
-                () => IndexFlag::Plain,
-            },
-            stage: u8::try_from(flags >> 12 & 3).expect("because two bits were taken"),
-            fixed,
+        let [
+            ctime,
+            ctime_ns,
+            mtime,
+            mtime_ns,
+            dev,
+            ino,
+            mode,
+            uid,
+            gid,
+            size,
+        ] = numbers;
+        let path = entry.get(FIXED..)?;
+        let length = path.iter().position(|byte| *byte == 0)?;
+        let whole = FIXED + length;
+        found.push(IndexFileRow {
+            path: &path[..length],
+            stat: IndexStat([ctime, ctime_ns, mtime, mtime_ns, dev, ino, uid, gid, size]),
+            mode,
+            oid: Oid::from_bytes(rest.get(..20)?).ok()?,
         });
+        rest = entry.get(whole + 8 - whole % 8..)?;
     }
-    holds_every_path(rest)
+    Some(found)
 }
 
-/// Where a name ends: its length is known unless it is very long.
-fn name_end(name: &[u8], length: usize) -> Option<usize> {
-    if length < 0xfff && name.get(length) == Some(&0) {
-        return Some(length);
-    }
-    name.iter().position(|b| *b == 0)
+fn number(rest: &mut &[u8]) -> Option<u32> {
+    let (number, after) = rest.split_first_chunk::<4>()?;
+    *rest = after;
+    Some(u32::from_be_bytes(*number))
 }
 
-/// Git's number of variable length, in which each further byte adds one.
-fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let mut value = 0_usize;
-    for (at, byte) in bytes.iter().take(5).enumerate() {
-        value = value << 7 | usize::from(byte & 0x7f);
-        if byte & 0x80 == 0 {
-            return Some((value, &bytes[at + 1..]));
-        }
-        value += 1;
+fn unfit(path: &Path) -> Error {
+    Error::Malformed {
+        what: format!("`{}`: too large for an index", path.display()),
     }
-    None
-}
-
-/// Extensions in small letters change what the entries mean: `link` and
-/// `sdir` are those of a split and a sparse index.
-fn holds_every_path(mut rest: &[u8]) -> Option<()> {
-    while rest.len() > 20 {
-        let (name, after) = rest.split_first_chunk::<4>()?;
-        let (length, after) = after.split_first_chunk::<4>()?;
-        if !name[0].is_ascii_uppercase() {
-            return None;
-        }
-        rest = after.get(usize::try_from(u32::from_be_bytes(*length)).ok()?..)?;
-    }
-    (rest.len() == 20).then_some(())
 }

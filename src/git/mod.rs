@@ -6,11 +6,11 @@
 //!
 //! - `command`: the git program, its version and environment
 //! - `repository`: where one repository's directories are; HEAD
-//! - `objects`, `trees`, `diff`: blobs, commits, trees and what differs
+//! - `objects`, `trees`, `levels`, `diff`: blobs, commits, trees and what differs
 //! - `whole`: whether what a ref pins is all there
 //! - `refs`, `registration`: what the repository is told of us
 //! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
-//! - `index_file`, `attributes`: their files, where asking git would cost more than the answer is worth
+//! - `index_scan`, `attributes`: their files, where asking git would cost more than the answer is worth
 //! - `merge`: the three-way merge of trees; `merge_answer` reads its answer
 //!
 //! To add an operation: a file named for it, on [`Git::at`] with an explicit
@@ -21,6 +21,8 @@ mod command;
 mod diff;
 mod error;
 mod index_file;
+mod index_scan;
+mod levels;
 mod merge;
 mod merge_answer;
 mod objects;
@@ -38,7 +40,9 @@ pub use attributes::FilterRules;
 pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};
 pub use error::{Error, is_disk};
-pub use index_file::{IndexFlag, IndexItem, IndexKey, read_index};
+pub use index_file::{IndexFile, IndexFileRow, IndexRow, IndexStat};
+pub use index_scan::{IndexFlag, IndexItem, IndexKey, read_index};
+pub use levels::{Descent, Level, Node};
 pub use merge::{
     Favour, MergeSpace, OURS, ObjectFormat, Style, THEIRS, TreeMerge, Trees, Versions,
 };

@@ -115,6 +115,22 @@ impl Repository {
         Self::answered(git, answers).map(Some)
     }
 
+    /// A name for the repository that no other one on this machine has, for
+    /// directories of ours.
+    ///
+    /// # Errors
+    /// The name cannot be computed.
+    pub fn key(&self) -> Result<String, Error> {
+        let path = self.common_dir.as_os_str().as_bytes();
+        let what = || "name the repository".to_owned();
+        git2::Oid::hash_object(git2::ObjectType::Blob, path)
+            .map(|id| id.to_string())
+            .map_err(|source| Error::Object {
+                what: what(),
+                source,
+            })
+    }
+
     /// Keeps the handle to its objects in a directory of ours instead of in
     /// the repository; see [`Repository::objects`].
     #[must_use]

@@ -35,6 +35,8 @@ pub enum StatusEntry {
         path: Vec<u8>,
         /// Its mode and object in the index; `None` when it is not there.
         index: Option<(TreeMode, ObjectId)>,
+        /// Whether the index differs from HEAD, or only announces it.
+        staged: bool,
         /// Whether its removal is staged.
         removed: bool,
         /// Set where it is a submodule.
@@ -173,6 +175,8 @@ fn tracked(record: &[u8]) -> Result<StatusEntry, Error> {
     Ok(StatusEntry::Tracked {
         path: path.to_vec(),
         index: TreeMode::from_bits(bits).map(|mode| (mode, oid)),
+        // What is only announced shows as added to the working tree.
+        staged: states.first() != Some(&b'.') || states.get(1) == Some(&b'A'),
         removed: states.first() == Some(&b'D'),
         submodule,
     })

@@ -94,10 +94,31 @@ impl Objects {
     /// # Errors
     /// A tree is missing or damaged.
     pub fn entries(&self, tree: &ObjectId) -> Result<Vec<TreeEntry>, Error> {
+        self.entries_from(tree, Vec::new())
+    }
+
+    /// Every entry of a directory, given its tree and its path, at any depth,
+    /// sorted by path.
+    ///
+    /// # Errors
+    /// A tree is missing or damaged.
+    pub fn entries_in(
+        &self,
+        tree: &ObjectId,
+        directory: &RepoPath,
+    ) -> Result<Vec<TreeEntry>, Error> {
+        self.entries_from(tree, directory.as_bytes().to_vec())
+    }
+
+    fn entries_from(&self, tree: &ObjectId, start: Vec<u8>) -> Result<Vec<TreeEntry>, Error> {
         let mut found = Vec::new();
-        let mut open = vec![(Vec::new(), to_raw(tree)?)];
+        let mut open = vec![(start, to_raw(tree)?)];
         while let Some((prefix, oid)) = open.pop() {
             for entry in self.raw_tree(oid)? {
+                // It would stand for another directory's file.
+                if entry.name.contains(&b'/') {
+                    continue;
+                }
                 let path = joined(&prefix, &entry.name);
                 if entry.is_tree() {
                     open.push((path, entry.oid));
@@ -114,6 +135,23 @@ impl Objects {
         }
         found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(found)
+    }
+
+    /// The tree at one path; `None` when something else or nothing is there.
+    ///
+    /// # Errors
+    /// A tree is missing or damaged.
+    pub fn subtree(&self, tree: &ObjectId, path: &RepoPath) -> Result<Option<ObjectId>, Error> {
+        let mut oid = to_raw(tree)?;
+        for part in path.components() {
+            let entries = self.raw_tree(oid)?;
+            let found = entries.into_iter().find(|entry| entry.name == part);
+            match found.filter(RawEntry::is_tree) {
+                Some(entry) => oid = entry.oid,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(from_raw(oid)))
     }
 
     /// The entry at one path; `None` when nothing or a directory is there.
@@ -238,7 +276,12 @@ fn sort_key(entry: &RawEntry) -> impl Iterator<Item = &u8> {
     entry.name.iter().chain(tail)
 }
 
-fn parse(mut data: &[u8]) -> Option<Vec<RawEntry>> {
+/// Whether git would check out a name.
+pub(super) fn is_listable(name: &[u8]) -> bool {
+    !name.contains(&b'/') && RepoPath::from_bytes(name).is_ok()
+}
+
+pub(super) fn parse(mut data: &[u8]) -> Option<Vec<RawEntry>> {
     let mut entries = Vec::new();
     while !data.is_empty() {
         let space = data.iter().position(|b| *b == b' ')?;

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Label;
+use super::{Label, Setup};
 
 /// How much of the parent's conversation an agent receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +148,9 @@ pub struct Contract {
     pub model: Option<ModelChoice>,
     /// Whether a result without `--verify` may be asked for at all.
     pub needs_verify: bool,
+    /// What makes its workspace ready; it grants nothing that the role lacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
 }
 
 impl Contract {

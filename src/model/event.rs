@@ -87,6 +87,16 @@ pub enum EventKind {
         /// What.
         denial: super::Denial,
     },
+    /// The command that makes an agent's workspace ready ended; unless it
+    /// succeeded, the agent's own does not begin.
+    SetUp {
+        /// How.
+        outcome: Outcome,
+        /// Its exit code, unless a signal ended it.
+        code: Option<i32>,
+        /// The signal, if one ended it.
+        signal: Option<i32>,
+    },
     /// An agent's command ended.
     Ended {
         /// How.

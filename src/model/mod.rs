@@ -23,6 +23,7 @@ mod path;
 mod record;
 mod refusal;
 mod request;
+mod setup;
 mod state;
 mod view;
 
@@ -52,5 +53,6 @@ pub use request::{
     Base, EnvEntry, Integrate, Land, LaunchLimits, OnConflict, Order, RunRequest, StdinMode,
     TaskRequest, WorkspaceChoice,
 };
+pub use setup::{Setup, SetupAuthor, SetupRecord};
 pub use state::{AgentState, Outcome};
 pub use view::{View, ViewAccess, ViewMode, ViewMount, ViewSource};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AgentId, AgentLedger, AgentState, Change, Contract, Ignored, Integration, Label, ObjectId,
-    Outcome, Refusal, RunId, RunLedger,
+    Outcome, Refusal, RunId, RunLedger, SetupRecord,
 };
 
 /// What the agents of a run started from.
@@ -158,6 +158,9 @@ pub struct AgentRecord {
     /// The paths that the task claimed; none claims all that its role may write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// What made its workspace ready, once that has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<SetupRecord>,
     /// The check that the merged tree has to pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Brief, Contract, Deadline, ResourceLimits};
+use super::{Brief, Contract, Deadline, ResourceLimits, Setup};
 
 /// What agents start from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +151,8 @@ pub struct TaskRequest {
     pub land: Land,
     /// What happens when it conflicts.
     pub on_conflict: OnConflict,
+    /// What makes its workspace ready before its command starts.
+    pub setup: Option<Setup>,
     /// A shell command that must accept the merged tree.
     pub verify: Option<String>,
     /// The instant at which it must have ended.
@@ -176,6 +178,8 @@ pub struct RunRequest {
     pub limits: LaunchLimits,
     /// In which order results are integrated.
     pub order: Order,
+    /// Hashes of set-up commands that the person approves with this request.
+    pub approve_setup: Vec<String>,
     /// Which backend is asked for.
     pub workspace: WorkspaceChoice,
     /// Layers and guarantees that were given up by name.

@@ -24,16 +24,20 @@ pub fn event_line(event: &Event) -> Option<String> {
             state: crate::model::AgentState::Running,
         } => Some(format!("{name}: running")),
         EventKind::Denied { denial } => Some(format!("{name}: denied: {}", denial_line(denial))),
+        EventKind::SetUp {
+            outcome,
+            code,
+            signal,
+        } => {
+            let how = how_it_ended(*code, *signal);
+            Some(format!("{name}: set-up {} ({how})", kind_word(outcome)))
+        }
         EventKind::Ended {
             outcome,
             code,
             signal,
         } => {
-            let how = match (code, signal) {
-                (Some(code), _) => format!("exit code {code}"),
-                (None, Some(signal)) => format!("signal {signal}"),
-                (None, None) => "unknown".to_owned(),
-            };
+            let how = how_it_ended(*code, *signal);
             Some(format!("{name}: {} ({how})", kind_word(outcome)))
         }
         EventKind::Integrated {
@@ -55,6 +59,14 @@ pub fn event_line(event: &Event) -> Option<String> {
         | EventKind::State { .. }
         | EventKind::RunEnded { .. }
         | EventKind::Decided { .. } => None,
+    }
+}
+
+fn how_it_ended(code: Option<i32>, signal: Option<i32>) -> String {
+    match (code, signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "unknown".to_owned(),
     }
 }
 

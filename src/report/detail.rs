@@ -82,6 +82,19 @@ fn asked(record: &RunRecord, agent: &AgentRecord) -> Vec<Row> {
     ];
     rows.extend(agent.reason.iter().map(|reason| ("reason", plain(reason))));
     rows.push(("command", plain(&agent.command.join(" "))));
+    rows.extend(agent.setup.iter().map(|setup| {
+        let how = match (setup.exit.code, setup.running_ms) {
+            (Some(code), Some(took)) => format!("exit code {code} after {took} ms"),
+            (None, Some(took)) => format!("ended after {took} ms"),
+            (_, None) => "did not end".to_owned(),
+        };
+        let author = kind_word(&setup.author);
+        let said = plain(&setup.command);
+        (
+            "set-up",
+            format!("{said}  ({how}; by the {author}, {})", setup.hash),
+        )
+    }));
     rows.extend(agent.verify.iter().map(|check| ("check", plain(check))));
     rows.extend(agent.task.iter().map(|task| ("task", plain(task))));
     if let (Some(started), Some(running)) = (&agent.times.started_at, agent.times.running_ms) {

@@ -8,6 +8,7 @@
 //! ```text
 //! <state>/runs/<run>/{lease,journal,agents/<agent>,scratch}
 //!         records/<run>.json   kept/<run>/<agent>   trash/   audit.jsonl
+//!         approvals/<repository and content>.json
 //! ```
 
 use std::ffi::OsString;
@@ -133,10 +134,22 @@ impl StateDir {
         self.0.join("kept").join(run.as_str()).join(agent.as_str())
     }
 
+    /// Checkouts that agents of many runs share, by repository.
+    #[must_use]
+    pub fn bases_dir(&self) -> PathBuf {
+        self.0.join("bases")
+    }
+
     /// Where directories are moved to before they are deleted.
     #[must_use]
     pub fn trash_dir(&self) -> PathBuf {
         self.0.join("trash")
+    }
+
+    /// What a person approved, one file each; made with the first.
+    #[must_use]
+    pub fn approvals_dir(&self) -> PathBuf {
+        self.0.join("approvals")
     }
 
     /// The append-only record of what happened.

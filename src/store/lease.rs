@@ -95,7 +95,7 @@ impl Lock {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -116,7 +116,7 @@ fn locked(file: &File, path: &Path) -> Result<bool, Error> {
 
 /// Between opening and locking, whoever held it may have removed the file: a
 /// lock on a file without a name excludes nobody.
-fn is_still_at(file: &File, path: &Path) -> Result<bool, Error> {
+pub(super) fn is_still_at(file: &File, path: &Path) -> Result<bool, Error> {
     let held = file.metadata().map_err(Error::io("examine", path))?;
     match std::fs::symlink_metadata(path) {
         Ok(named) => Ok((named.dev(), named.ino()) == (held.dev(), held.ino())),

@@ -5,8 +5,10 @@
 //! to reach files beneath a directory. It decides nothing about what is
 //! stored. Clean-up, integration, the tools and the executor call it.
 //!
+//! - `approvals`: what a person agreed to, known again by its content
 //! - `layout`: the state directory and the paths in it
 //! - `lease`: locks that the kernel drops with their process
+//! - `shared`: the same for things that many use
 //! - `journal`: checksummed lines, read back as the longest valid prefix
 //! - `measure`: how big a directory is
 //! - `replace`: a whole file, before or after, never between
@@ -15,6 +17,7 @@
 //! To add a kind of durable file: its path in `layout`, its form where it is
 //! used, its writing through `replace` or `journal`.
 
+mod approvals;
 mod error;
 mod journal;
 mod layout;
@@ -24,7 +27,9 @@ mod place;
 mod places;
 mod replace;
 mod root;
+mod shared;
 
+pub use approvals::{Approvals, content_hash};
 pub use error::Error;
 pub use journal::{Journal, Sync, read as read_journal, read_first};
 pub use layout::StateDir;
@@ -33,3 +38,4 @@ pub use measure::{Measure, measure};
 pub use place::{Place, Step};
 pub use replace::{read_json, replace_file, replace_json, sync_directory};
 pub use root::{Kind, Root, Stat};
+pub use shared::{Alone, Shared};

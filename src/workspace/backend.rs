@@ -5,17 +5,22 @@
 //! this room. Mounts nothing and starts nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::identity::Identities;
 use super::layout::Basis;
-use super::{BACKENDS, Error, Snapshot};
+use super::overlay::Warm;
+use super::{BACKENDS, Error, Need, Snapshot};
 use crate::git::Repository;
 use crate::model::{AgentId, ChangeSet, ObjectId, View, ViewMode, Warning, WorkspaceChoice};
 
-/// Makes, captures and removes workspaces.
-pub trait Backend: Send + Sync {
+/// Makes workspaces, for agents that start from one snapshot.
+///
+/// They are captured and removed by [`capture`](super::capture) and
+/// [`dispose`](super::dispose), whoever made them.
+pub trait Backend: std::fmt::Debug + Send + Sync {
     /// Its name, as the record tells it.
     fn name(&self) -> &'static str;
 
@@ -26,23 +31,11 @@ pub trait Backend: Send + Sync {
     /// be told by [`Error::is_disk`].
     fn create(&self, order: &Order<'_>) -> Result<Workspace, Error>;
 
-    /// Takes what the agent changed, once its cage is empty.
-    ///
-    /// Believes nothing that the agent could write but the files themselves.
-    /// What no tree holds is moved to `harvest.keep`, never dropped. A reader
-    /// has changed nothing.
+    /// What a workspace takes of the disk beyond [`Need::SMALL`].
     ///
     /// # Errors
-    /// The tree could not be read or the objects not written; the workspace
-    /// stays as it was, and another capture may follow.
-    fn capture(&self, workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error>;
-
-    /// Removes an agent's directory and its registration, whatever the agent
-    /// did to it. One that is not there is fine.
-    ///
-    /// # Errors
-    /// Something could not be removed; a second call goes on.
-    fn dispose(&self, dir: &Path) -> Result<(), Error>;
+    /// What it would hold cannot be read.
+    fn needs(&self, order: &Order<'_>) -> Result<Need, Error>;
 }
 
 /// Whether an agent may write its workspace.
@@ -79,7 +72,8 @@ pub struct Order<'a> {
 pub struct Workspace {
     /// The agent's own directory.
     pub dir: PathBuf,
-    /// Its files, as they lie on the host.
+    /// Its files, as they lie on the host: all of them, or those that the
+    /// agent wrote over others.
     pub tree: PathBuf,
     /// How the agent sees them.
     pub view: View,
@@ -91,16 +85,24 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Which backend made it; that one captures it.
-    #[must_use]
-    pub fn backend(&self) -> Box<dyn Backend> {
-        self.basis.backend.make()
-    }
-
     /// The commit of the snapshot that it started from.
     #[must_use]
     pub fn base(&self) -> &ObjectId {
         &self.basis.commit
+    }
+
+    /// Whether the agent finds a directory at a path beneath the top.
+    #[must_use]
+    pub fn has_directory(&self, below: &Path) -> bool {
+        for layer in [&self.tree].into_iter().chain(&self.basis.lower()) {
+            match layer.join(below).symlink_metadata() {
+                Ok(metadata) => return metadata.is_dir(),
+                // What hides the way to it in one layer hides all below.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return false,
+                Err(_) => {}
+            }
+        }
+        false
     }
 
     /// The top of the tree that it is a copy of.
@@ -143,28 +145,28 @@ pub struct Capture {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendKind {
+    /// Shared layers and a private one.
+    Overlay,
     /// Plain files.
     Checkout,
 }
 
-impl BackendKind {
-    fn make(self) -> Box<dyn Backend> {
-        let entry = BACKENDS.iter().find(|entry| entry.kind == self);
-        (entry
-            .expect("because every kind has its line in the table")
-            .make)()
-    }
-}
-
 /// Where workspaces would be made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Ground<'a> {
     /// The parent's repository.
     pub repo: &'a Repository,
-    /// The directory beneath which the agents' directories lie.
+    /// The directory beneath which the agents' directories lie; what they
+    /// share goes there too.
     pub state: &'a Path,
+    /// Where checkouts are kept that many runs share.
+    pub bases: &'a Path,
     /// Whether mounts can be made.
     pub mode: ViewMode,
+    /// Whether directories can be merged in `state`, or why not.
+    pub merges: Result<(), &'a str>,
+    /// What was looked over ahead of time.
+    pub warm: Option<Warm>,
 }
 
 /// One line of the table of backends.
@@ -177,7 +179,7 @@ pub struct BackendEntry {
     /// Tries whether it works on a ground: the reason for it, or against it.
     pub probe: fn(&Ground<'_>) -> Result<String, String>,
     /// Makes it.
-    pub make: fn() -> Box<dyn Backend>,
+    pub make: fn(Ground<'_>) -> Arc<dyn Backend>,
 }
 
 /// Chooses a backend, and says why.
@@ -187,16 +189,16 @@ pub struct BackendEntry {
 /// place.
 pub fn choose(
     choice: WorkspaceChoice,
-    ground: &Ground<'_>,
-) -> Result<(Box<dyn Backend>, String), Error> {
+    ground: Ground<'_>,
+) -> Result<(Arc<dyn Backend>, String), Error> {
     let mut why = "it is not built yet".to_owned();
     for entry in BACKENDS {
         if choice != WorkspaceChoice::Auto && choice != entry.choice {
             continue;
         }
-        match (entry.probe)(ground) {
+        match (entry.probe)(&ground) {
             Ok(reason) => {
-                let backend = (entry.make)();
+                let backend = (entry.make)(ground);
                 let reason = format!("{}: {reason}", backend.name());
                 return Ok((backend, reason));
             }

@@ -1,26 +1,27 @@
 //! What an agent changed, measured from its files alone.
 //!
-//! Owns the capture: walk, judge, read, write the tree, then put aside what
-//! the tree cannot hold. Runs when the cage is empty. Neither the agent's git
-//! directory nor its index, ignore, attribute or configuration files are
-//! read, and no git runs there. Until the last step nothing in the workspace
+//! Owns the capture: find (`walk` or `upper`), judge, read, write the tree,
+//! then put aside what the tree cannot hold. Runs when the cage is empty.
+//! Neither the agent's git directory nor its index, ignore, attribute or
+//! configuration files are read, and no git runs there. Until the last step nothing in the workspace
 //! moves, so a capture that fails can be tried again.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
 use super::error::file;
+use super::findings::{Content, Findings, Found};
 use super::host::runs_on_host;
 use super::ignored::judge;
+use super::keep::put_aside;
 use super::look::warning;
-use super::walk::{Found, Walk, path_of};
-use super::{Access, Capture, Error, Harvest, Workspace};
+use super::lowers::{Attributes, Lowers};
+use super::{Access, Capture, Error, Harvest, Workspace, upper, walk};
 use crate::git::{Objects, Renames, TreeEdit};
 use crate::model::{
     ChangeKind, ChangeSet, Ignored, ObjectId, PathText, RepoPath, TreeMode, Warning, WarningKind,
@@ -34,32 +35,35 @@ struct Read {
     escapes: bool,
 }
 
-/// Takes what the agent changed.
-pub(super) fn capture(workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error> {
+/// Takes what the agent changed, once its cage is empty.
+///
+/// Believes nothing that the agent could write but the files themselves. What
+/// no tree holds is moved to `harvest.keep`, never dropped. A reader has
+/// changed nothing.
+///
+/// # Errors
+/// The tree could not be read or the objects not written; the workspace stays
+/// as it was, and another capture may follow.
+pub fn capture(workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error> {
     let basis = &workspace.basis;
     if basis.access == Access::Reader {
         return Ok(nothing(&basis.tree));
     }
     let objects = workspace.repo.objects()?;
-    let mut walk = Walk::over(objects.entries(&basis.tree)?, &workspace.identities);
-    for path in basis.absent() {
-        if let Some(entry) = walk.base.get_mut(&path) {
-            entry.accounted = true;
-        }
-    }
-    walk.run(&workspace.tree, &workspace.identities)
-        .map_err(file("list", &workspace.tree))?;
-    unfinished(&workspace.tree, &mut walk.warnings);
-    let mut ignored = judge(&workspace.repo, &objects, &mut walk, &workspace.dir)?;
-    for path in std::mem::take(&mut walk.carried) {
+    let mut findings = find(workspace, &objects)?;
+    unfinished(&workspace.tree, &mut findings.warnings);
+    let from = (&objects, &basis.tree);
+    let mut ignored = judge(&workspace.repo, from, &mut findings, &workspace.dir)?;
+    for path in std::mem::take(&mut findings.carried) {
         ignored.push(Ignored {
             path: PathText::from(&path),
             files: 1,
             kept_until: None,
         });
-        walk.aside.push(path.as_bytes().to_vec());
+        findings.aside.paths.push(path.as_bytes().to_vec());
     }
-    let edits = edits(workspace, &mut walk)?;
+    ignored.sort_by(|a, b| a.path.cmp(&b.path));
+    let edits = edits(workspace, &mut findings)?;
     let tree = objects.edit_tree(&basis.tree, &edits)?;
     let changes = objects.diff(&basis.tree, &tree, Renames::Find)?;
     for change in &changes {
@@ -68,15 +72,13 @@ pub(super) fn capture(workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Ca
         {
             let path = change.path.clone();
             let kind = WarningKind::RunsOnHost;
-            walk.warnings.push(Warning { path, kind });
+            findings.warnings.push(Warning { path, kind });
         }
     }
-    let empty = walk.empty_directories.iter();
-    walk.warnings
-        .extend(empty.map(|path| warning(path, WarningKind::EmptyDirectory)));
-    walk.warnings
-        .sort_by(|a, b| (&a.path, a.kind).cmp(&(&b.path, b.kind)));
-    walk.warnings.dedup();
+    findings.tell_empty();
+    let mut warnings = findings.warnings;
+    warnings.sort_by(|a, b| (&a.path, a.kind).cmp(&(&b.path, b.kind)));
+    warnings.dedup();
     let commit = match tree == basis.tree {
         true => None,
         false => {
@@ -84,18 +86,37 @@ pub(super) fn capture(workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Ca
             Some(objects.commit(&tree, &parents, harvest.message, harvest.at)?)
         }
     };
-    let kept = put_aside(&workspace.tree, harvest.keep, walk.aside)?;
+    let kept = put_aside((&workspace.tree, harvest.keep), findings.aside, &objects)?;
     Ok(Capture {
         changes: ChangeSet {
             base: basis.tree.clone(),
             tree,
             changes,
             ignored,
-            warnings: walk.warnings,
+            warnings,
         },
         kept,
         commit,
     })
+}
+
+/// Finds what differs, in the way that the workspace's files allow.
+fn find(workspace: &Workspace, objects: &Objects) -> Result<Findings, Error> {
+    let Workspace { basis, tree, .. } = workspace;
+    let absent = basis.absent();
+    let layers = basis.lower();
+    if layers.is_empty() {
+        let entries = objects.entries(&basis.tree)?;
+        return walk::find(entries, &absent, &workspace.identities, tree)
+            .map_err(file("list", tree));
+    }
+    let lowers = Lowers {
+        objects,
+        layers: &layers,
+        attributes: basis.marks.unwrap_or_else(|| Attributes::here(tree)),
+        absent: &absent,
+    };
+    upper::find(&lowers, &basis.tree, tree)
 }
 
 fn nothing(tree: &ObjectId) -> Capture {
@@ -139,36 +160,37 @@ fn unfinished(tree: &Path, warnings: &mut Vec<Warning>) {
 }
 
 /// Reads what has to be read and says what becomes of the tree.
-fn edits(workspace: &Workspace, walk: &mut Walk) -> Result<Vec<TreeEdit>, Error> {
-    let work: Vec<Found> = walk.touched.drain(..).chain(walk.fresh.drain(..)).collect();
+fn edits(workspace: &Workspace, findings: &mut Findings) -> Result<Vec<TreeEdit>, Error> {
+    let touched = findings.touched.drain(..);
+    let work: Vec<Found> = touched.chain(findings.fresh.drain(..)).collect();
     let mut edits = Vec::new();
     for read in read_all(workspace, work)? {
         let Read {
-            found: Found { path, mode },
+            found: Found {
+                path, mode, before, ..
+            },
             oid,
             escapes,
         } = read;
         let Some(oid) = oid else {
-            walk.warnings.push(warning(&path, WarningKind::Unreadable));
-            walk.aside.push(path.as_bytes().to_vec());
+            findings
+                .warnings
+                .push(warning(&path, WarningKind::Unreadable));
+            findings.aside.paths.push(path.as_bytes().to_vec());
             continue;
         };
-        let before = walk.base.get(&path);
-        if before.is_some_and(|before| before.mode == mode && before.oid == oid) {
+        if before.is_some_and(|before| before == (mode, oid.clone())) {
             continue;
         }
         if escapes {
-            walk.warnings
+            findings
+                .warnings
                 .push(warning(&path, WarningKind::EscapingLink));
         }
         edits.push(TreeEdit::Put { path, mode, oid });
     }
-    for (path, entry) in &walk.base {
-        if !entry.accounted {
-            let path = path.clone();
-            edits.push(TreeEdit::Remove { path });
-        }
-    }
+    let removed = findings.removed.drain(..);
+    edits.extend(removed.map(|path| TreeEdit::Remove { path }));
     Ok(edits)
 }
 
@@ -202,7 +224,20 @@ fn read_all(workspace: &Workspace, work: Vec<Found>) -> Result<Vec<Read>, Error>
 }
 
 fn read(objects: &Objects, tree: &Path, found: Found) -> Result<Read, Error> {
-    let path = tree.join(found.path.as_path());
+    let path = match &found.content {
+        Content::Own => tree.join(found.path.as_path()),
+        Content::Below(lower) => lower.clone(),
+        Content::Object(oid) => {
+            let escapes =
+                found.mode == TreeMode::Symlink && escapes(&found.path, &objects.read_blob(oid)?);
+            let oid = Some(oid.clone());
+            return Ok(Read {
+                found,
+                oid,
+                escapes,
+            });
+        }
+    };
     let (oid, escapes) = if found.mode == TreeMode::Symlink {
         let text = fs::read_link(&path).map_err(file("read the link", &path))?;
         let text = text.as_os_str().as_bytes();
@@ -255,54 +290,6 @@ fn escapes(path: &RepoPath, text: &[u8]) -> bool {
     false
 }
 
-/// Moves what no tree holds to the keep directory.
-fn put_aside(tree: &Path, keep: &Path, aside: Vec<Vec<u8>>) -> Result<Vec<PathBuf>, Error> {
-    let sorted: BTreeSet<Vec<u8>> = aside.into_iter().collect();
-    let mut kept = Vec::new();
-    for path in &sorted {
-        let within = |end: usize| path[end] == b'/' && sorted.contains(&path[..end]);
-        // What lies in something that moves goes with it.
-        if (0..path.len()).any(within) {
-            continue;
-        }
-        let source = tree.join(path_of(path));
-        let (relative, target) = place(keep, path_of(path));
-        if let Some(directory) = target.parent() {
-            fs::create_dir_all(directory).map_err(file("make", directory))?;
-        }
-        give_back(&source);
-        fs::rename(&source, &target).map_err(file("keep", &source))?;
-        kept.push(relative);
-    }
-    Ok(kept)
-}
-
-/// A place in the keep directory at which nothing stands.
-fn place(keep: &Path, path: &Path) -> (PathBuf, PathBuf) {
-    let mut relative = path.to_owned();
-    let mut number = 0_u32;
-    while keep.join(&relative).symlink_metadata().is_ok() {
-        number += 1;
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        relative = PathBuf::from(name);
-    }
-    let target = keep.join(&relative);
-    (relative, target)
-}
-
-/// A directory can be moved only by who may write it.
-fn give_back(path: &Path) {
-    if let Ok(metadata) = path.symlink_metadata()
-        && metadata.is_dir()
-        && metadata.permissions().mode() & 0o700 != 0o700
-    {
-        let mode = metadata.permissions().mode() & 0o777 | 0o700;
-        // If it fails, the move says why.
-        drop(fs::set_permissions(path, fs::Permissions::from_mode(mode)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
@@ -318,8 +305,13 @@ mod tests {
         let objects = repo.objects().expect("because it was just made");
         let look = |name: &str| {
             let path = RepoPath::from_bytes(name.as_bytes()).expect("because it is plain");
-            let mode = TreeMode::File;
-            read(&objects, dir.path(), Found { path, mode })
+            let found = Found {
+                path,
+                mode: TreeMode::File,
+                before: None,
+                content: Content::Own,
+            };
+            read(&objects, dir.path(), found)
         };
         // No such device, no such file, too many links: none is about permission.
         let _socket = UnixListener::bind(dir.path().join("socket")).expect("because it is new");

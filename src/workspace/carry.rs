@@ -18,7 +18,7 @@ use super::beneath::{Beneath, link_text};
 use super::error::file;
 use super::identity::{Identities, Identity};
 use super::look::warning;
-use super::{Error, Order};
+use super::{Error, Need, Order};
 use crate::config::Scope;
 use crate::model::{PathText, RepoPath, Warning, WarningKind};
 
@@ -34,13 +34,39 @@ pub(super) fn carry(
     tree: &Path,
     identities: &mut Identities,
 ) -> Result<Vec<Warning>, Error> {
-    let rules = rules(order)?;
     let mut warnings = Vec::new();
-    if rules.is_empty() {
+    let Some(taken) = taken(order, &mut warnings)? else {
         return Ok(warnings);
-    }
+    };
     let top = order.repo.top();
     let beneath = Beneath::open_root(top).map_err(file("open", top))?;
+    for path in taken {
+        match copy(&beneath, &path, tree)? {
+            Some(copied) => identities.add_carried(path, Identity::of(&copied)),
+            None => warnings.push(warning(&path, WarningKind::SpecialFile)),
+        }
+    }
+    Ok(warnings)
+}
+
+/// What copying takes of the disk; blocks that are shared after all are
+/// counted too.
+pub(super) fn needs(order: &Order<'_>) -> Result<Need, Error> {
+    let mut need = Need::default();
+    for path in taken(order, &mut Vec::new())?.unwrap_or_default() {
+        let size = fs::symlink_metadata(order.repo.top().join(path.as_path()));
+        // Holes stay holes only where blocks are shared, so the length counts.
+        need = need.and(Need::file(size.map_or(0, |data| data.len())));
+    }
+    Ok(need)
+}
+
+/// The ignored files that the rules take in; `None` where there are no rules.
+fn taken(order: &Order<'_>, warnings: &mut Vec<Warning>) -> Result<Option<Vec<RepoPath>>, Error> {
+    let rules = rules(order)?;
+    if rules.is_empty() {
+        return Ok(None);
+    }
     let listed = order
         .repo
         .call()
@@ -52,6 +78,7 @@ pub(super) fn carry(
             "-z",
         ])
         .output()?;
+    let mut taken = Vec::new();
     for bytes in listed.split(|b| *b == 0).filter(|b| !b.is_empty()) {
         let Ok(path) = RepoPath::from_bytes(bytes) else {
             // A repository of its own, which git lists as a directory.
@@ -62,13 +89,10 @@ pub(super) fn carry(
         };
         let last = rules.iter().rev().find(|rule| rule.paths.holds(&path));
         if last.is_some_and(|rule| rule.takes) {
-            match copy(&beneath, &path, tree)? {
-                Some(copied) => identities.add_carried(path, Identity::of(&copied)),
-                None => warnings.push(warning(&path, WarningKind::SpecialFile)),
-            }
+            taken.push(path);
         }
     }
-    Ok(warnings)
+    Ok(Some(taken))
 }
 
 impl Rule {

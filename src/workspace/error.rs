@@ -6,7 +6,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{config, git};
+use super::Need;
+use crate::{config, git, store};
 
 /// A workspace could not be made, captured or removed.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,9 @@ pub enum Error {
     /// Git could not do its part.
     #[error(transparent)]
     Git(#[from] git::Error),
+    /// A lock of ours could not be had.
+    #[error(transparent)]
+    Store(#[from] store::Error),
     /// The file system could not do its part.
     #[error("{action} `{}`", .path.display())]
     File {
@@ -24,6 +28,23 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A file system has not enough room for what is to be made.
+    #[error(
+        "find room in `{}`: the file system at `{}` has {} bytes and {} files free to use, \
+         about {} bytes and {} files are needed",
+        .directory.display(), .mount.display(), .usable.bytes, count(.usable.inodes),
+        .need.bytes, .need.inodes
+    )]
+    NoRoom {
+        /// Where it would be made.
+        directory: PathBuf,
+        /// The top of the file system.
+        mount: PathBuf,
+        /// What is needed.
+        need: Need,
+        /// What is free, without a reserve for others.
+        usable: Need,
     },
     /// The backend that was asked for is not to be had here.
     #[error("use the workspace backend `{name}`: {why}; choose `auto` or `checkout`")]
@@ -63,7 +84,9 @@ impl Error {
     pub fn is_disk(&self) -> bool {
         match self {
             Self::Git(source) => source.is_disk(),
+            Self::Store(source) => source.io_source().is_some_and(git::is_disk),
             Self::File { source, .. } => git::is_disk(source),
+            Self::NoRoom { .. } => true,
             Self::Unavailable { .. }
             | Self::Unfinished { .. }
             | Self::Malformed { .. }
@@ -77,8 +100,20 @@ impl Error {
         match self {
             Self::Unavailable { .. } | Self::Pattern { .. } => true,
             Self::Git(error) => error.is_usage(),
-            Self::File { .. } | Self::Unfinished { .. } | Self::Malformed { .. } => false,
+            Self::Store(_)
+            | Self::File { .. }
+            | Self::NoRoom { .. }
+            | Self::Unfinished { .. }
+            | Self::Malformed { .. } => false,
         }
+    }
+}
+
+/// A number of files; a file system that makes them as it goes has no number.
+fn count(files: u64) -> String {
+    match files {
+        u64::MAX => "any number of".to_owned(),
+        number => number.to_string(),
     }
 }
 

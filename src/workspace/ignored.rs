@@ -6,16 +6,16 @@
 //! repository's own exclude file and the person's apply as they do for the
 //! person.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use super::Error;
 use super::error::file;
-use super::walk::Walk;
-use crate::git::{Objects, Repository};
-use crate::model::{Ignored, PathText, RepoPath, TreeMode};
+use super::findings::{Content, Elsewhere, Findings, Found};
+use crate::git::{Descent, Node, Objects, Repository};
+use crate::model::{Ignored, ObjectId, PathText, RepoPath, TreeMode};
 
 /// Something ignored: a whole directory, or one file.
 #[derive(Debug, Default)]
@@ -24,26 +24,26 @@ struct Top {
     files: u64,
 }
 
-/// Takes the ignored files out of the walk's new ones; what they are goes to
-/// the paths that are put aside.
+/// Takes the ignored files out of the new ones; what they are goes to the
+/// paths that are put aside.
 pub(super) fn judge(
     repo: &Repository,
-    objects: &Objects,
-    walk: &mut Walk,
+    (objects, tree): (&Objects, &ObjectId),
+    findings: &mut Findings,
     scratch: &Path,
 ) -> Result<Vec<Ignored>, Error> {
-    if walk.fresh.is_empty() && walk.fresh_directories.is_empty() {
+    if findings.fresh.is_empty() && findings.fresh_directories.is_empty() {
         return Ok(Vec::new());
     }
     let rules = tempfile::Builder::new()
         .prefix("rules-")
         .tempdir_in(scratch)
         .map_err(file("make a directory in", scratch))?;
-    lay_out(objects, walk, rules.path())?;
-    let directories = std::mem::take(&mut walk.fresh_directories);
+    lay_out((objects, tree), findings, rules.path())?;
+    let directories = std::mem::take(&mut findings.fresh_directories);
     let paths: Vec<&[u8]> = directories
         .iter()
-        .chain(walk.fresh.iter().map(|found| &found.path))
+        .chain(findings.fresh.iter().map(|found| &found.path))
         .map(RepoPath::as_bytes)
         .collect();
     let verdicts = repo.ignored(rules.path(), &paths)?;
@@ -56,29 +56,47 @@ pub(super) fn judge(
     let all: Vec<RepoPath> = tops.keys().cloned().collect();
     tops.retain(|path, _| above(path, |parent| all.binary_search(parent).is_ok()).is_none());
     let mut kept = Vec::new();
-    for (found, ignored) in std::mem::take(&mut walk.fresh).into_iter().zip(of_files) {
+    for (found, ignored) in std::mem::take(&mut findings.fresh)
+        .into_iter()
+        .zip(of_files)
+    {
         match above(&found.path, |parent| tops.contains_key(parent)) {
             Some(top) => tops.entry(top).or_default().files += 1,
-            None if *ignored => tops.entry(found.path).or_default().files += 1,
-            None => kept.push(found),
+            None if *ignored => tops.entry(found.path.clone()).or_default().files += 1,
+            None => {
+                kept.push(found);
+                continue;
+            }
         }
+        take_along(found, findings);
     }
-    walk.fresh = kept;
+    findings.fresh = kept;
     let inside = |path: &RepoPath| {
         tops.contains_key(path) || above(path, |parent| tops.contains_key(parent)).is_some()
     };
-    walk.empty_directories.retain(|path| !inside(path));
-    walk.warnings.retain(|warning| {
+    findings.empty_directories.retain(|path| !inside(path));
+    findings.warnings.retain(|warning| {
         // What lies in an ignored directory is not part of the result.
         warning.path.to_path().map_or(true, |path| !inside(&path))
     });
-    Ok(listed(&tops, walk))
+    Ok(listed(&tops, findings))
 }
 
-fn listed(tops: &BTreeMap<RepoPath, Top>, walk: &mut Walk) -> Vec<Ignored> {
+/// A file that moves and does not lie where the agent wrote.
+fn take_along(found: Found, findings: &mut Findings) {
+    if found.content != Content::Own {
+        findings.aside.elsewhere.push(Elsewhere {
+            path: found.path.as_bytes().to_vec(),
+            mode: found.mode,
+            content: found.content,
+        });
+    }
+}
+
+fn listed(tops: &BTreeMap<RepoPath, Top>, findings: &mut Findings) -> Vec<Ignored> {
     let mut list = Vec::new();
     for (path, top) in tops {
-        walk.aside.push(path.as_bytes().to_vec());
+        findings.aside.paths.push(path.as_bytes().to_vec());
         let slash: &[u8] = if top.directory { b"/" } else { b"" };
         list.push(Ignored {
             path: PathText::from_raw(&[path.as_bytes(), slash].concat()),
@@ -101,23 +119,49 @@ fn above(path: &RepoPath, agrees: impl Fn(&RepoPath) -> bool) -> Option<RepoPath
     None
 }
 
-/// Makes the baseline's ignore files and the agent's new directories, empty:
-/// a rule for directories must see that they are some.
-fn lay_out(objects: &Objects, walk: &Walk, rules: &Path) -> Result<(), Error> {
-    for (path, entry) in &walk.base {
-        let named = path.components().last() == Some(b".gitignore".as_slice());
-        // Git reads no ignore file through a link.
-        if !named || !matches!(entry.mode, TreeMode::File | TreeMode::Executable) {
-            continue;
+/// Makes the baseline's ignore files above the new paths and the agent's new
+/// directories, empty: a rule for directories must see that they are some.
+fn lay_out(
+    (objects, tree): (&Objects, &ObjectId),
+    findings: &Findings,
+    rules: &Path,
+) -> Result<(), Error> {
+    let fresh = findings.fresh.iter().map(|found| &found.path);
+    let mut above: BTreeSet<RepoPath> = BTreeSet::new();
+    for path in findings.fresh_directories.iter().chain(fresh) {
+        let mut parent = path.parent();
+        while let Some(directory) = parent {
+            parent = directory.parent();
+            if !above.insert(directory) {
+                break;
+            }
         }
-        let target = rules.join(path.as_path());
-        if let Some(directory) = target.parent() {
-            fs::create_dir_all(directory).map_err(file("make", directory))?;
-        }
-        let bytes = objects.read_blob(&entry.oid)?;
-        fs::write(&target, bytes).map_err(file("write", &target))?;
     }
-    for path in &walk.fresh_directories {
+    let mut above: Vec<Option<RepoPath>> = above.into_iter().map(Some).chain([None]).collect();
+    above.sort_by(|a, b| {
+        let parts = |path: &Option<RepoPath>| -> Vec<Vec<u8>> {
+            let parts = path.iter().flat_map(RepoPath::components);
+            parts.map(<[u8]>::to_vec).collect()
+        };
+        parts(a).cmp(&parts(b))
+    });
+    let mut descent = Descent::begin(objects, tree)?;
+    for directory in &above {
+        let level = descent.level(directory.as_ref())?;
+        // Git reads no ignore file through a link.
+        let Some(Node::Leaf(TreeMode::File | TreeMode::Executable, oid)) =
+            level.and_then(|level| level.node(b".gitignore"))
+        else {
+            continue;
+        };
+        let place = directory
+            .as_ref()
+            .map_or(rules.to_owned(), |path| rules.join(path.as_path()));
+        fs::create_dir_all(&place).map_err(file("make", &place))?;
+        let target = place.join(".gitignore");
+        fs::write(&target, objects.read_blob(&oid)?).map_err(file("write", &target))?;
+    }
+    for path in &findings.fresh_directories {
         let target = rules.join(path.as_path());
         match fs::create_dir_all(&target) {
             Ok(()) => {}

@@ -18,7 +18,7 @@ use crate::git::Repository;
 pub struct IndexCopy {
     path: PathBuf,
     exists: bool,
-    written: i64,
+    written: (i64, u32),
 }
 
 impl IndexCopy {
@@ -37,7 +37,7 @@ impl IndexCopy {
                 return Ok(Self {
                     path,
                     exists: false,
-                    written: 0,
+                    written: (0, 0),
                 });
             }
             Err(error) => return Err(file("read", &source)(error)),
@@ -49,10 +49,11 @@ impl IndexCopy {
         // The kernel copies between two files, by sharing blocks if it can.
         io::copy(&mut original, &mut copy).map_err(file("write", &path))?;
         copy.set_modified(modified).map_err(file("write", &path))?;
+        let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
         Ok(Self {
             path,
             exists: true,
-            written: metadata.mtime(),
+            written: (metadata.mtime(), nanos),
         })
     }
 
@@ -68,8 +69,8 @@ impl IndexCopy {
         self.exists
     }
 
-    /// The second in which the parent's index was written.
-    pub(super) fn written(&self) -> i64 {
+    /// When the parent's index was written: seconds and nanoseconds.
+    pub(super) fn written(&self) -> (i64, u32) {
         self.written
     }
 

@@ -6,7 +6,7 @@
 //! the rest is believed.
 //!
 //! ```text
-//! tree/ objects/ home/ tmp/ caches/   base.json   identities   ready
+//! tree/ objects/ (or work/) home/ tmp/ caches/   base.json   identities   ready
 //! ```
 
 use std::collections::BTreeSet;
@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::file;
 use super::identity::Identities;
+use super::lowers::Attributes;
 use super::{Access, BackendKind, Error, Mirror, Order, Workspace};
 use crate::git::Repository;
 use crate::model::{
@@ -61,6 +62,25 @@ pub(super) struct Basis {
     pub(super) head: Option<ObjectId>,
     absent: Vec<PathText>,
     alternates: Vec<PathCode>,
+    /// What lies beneath the agent's own files, topmost first; none for a
+    /// whole copy.
+    #[serde(default)]
+    lower: Vec<PathCode>,
+    /// Where the agent finds the parent's objects, if not in its directory.
+    #[serde(default)]
+    objects: Option<PathCode>,
+    /// Which marks the kernel leaves among the agent's files, over layers.
+    #[serde(default)]
+    pub(super) marks: Option<Attributes>,
+}
+
+/// The layers that a workspace is made over.
+#[derive(Debug)]
+pub(super) struct Layered {
+    /// The directory of what a run's agents share.
+    pub(super) delta: PathBuf,
+    /// The files of the shared checkout.
+    pub(super) base: PathBuf,
 }
 
 impl Basis {
@@ -79,7 +99,24 @@ impl Basis {
             head: snapshot.head.clone(),
             absent: snapshot.absent.iter().map(PathText::from).collect(),
             alternates: alternates.iter().map(|path| PathCode::of(path)).collect(),
+            lower: Vec::new(),
+            objects: None,
+            marks: None,
         }
+    }
+
+    /// The same, over layers, for an agent's directory.
+    pub(super) fn over(mut self, layers: &Layered, dir: &Path) -> Self {
+        let lower = [&layers.delta.join("tree"), &layers.base];
+        self.lower = lower.map(|path| PathCode::of(path)).to_vec();
+        self.objects = Some(PathCode::of(&layers.delta.join("objects")));
+        self.marks = Some(Attributes::here(dir));
+        self
+    }
+
+    /// What lies beneath the agent's own files, topmost first.
+    pub(super) fn lower(&self) -> Vec<PathBuf> {
+        self.lower.iter().filter_map(PathCode::path).collect()
     }
 
     pub(super) fn absent(&self) -> BTreeSet<RepoPath> {
@@ -124,6 +161,10 @@ impl Layout<'_> {
         self.0.join("objects")
     }
 
+    fn work(self) -> PathBuf {
+        self.0.join("work")
+    }
+
     pub(super) fn identities(self) -> PathBuf {
         self.0.join("identities")
     }
@@ -135,12 +176,11 @@ impl Layout<'_> {
     /// Makes the directories and writes down what they are for.
     pub(super) fn begin(self, basis: &Basis) -> Result<(), Error> {
         basis.save(self.0)?;
-        for (name, mode) in [
-            ("tree", 0o755),
-            ("objects", 0o755),
-            ("home", 0o700),
-            ("tmp", 0o700),
-        ] {
+        let beside = match basis.lower.is_empty() {
+            true => ("objects", 0o755),
+            false => ("work", 0o700),
+        };
+        for (name, mode) in [("tree", 0o755), beside, ("home", 0o700), ("tmp", 0o700)] {
             let path = self.0.join(name);
             fs::DirBuilder::new()
                 .mode(mode)
@@ -171,9 +211,32 @@ pub(super) fn view(repo: &Repository, basis: &Basis, dir: &Path) -> View {
         false => ViewMode::InPlace,
     };
     let mut view = foreseen(repo, (basis.access, mode), dir);
+    if let Some(objects) = basis.objects.as_ref().and_then(PathCode::path) {
+        over_layers(&mut view, Layout(dir), basis.lower(), &objects);
+    }
     let alternates = basis.alternates.iter().filter_map(PathCode::path);
     view.readable.extend(alternates);
     view
+}
+
+/// The same view, its files merged from layers and its objects at a place
+/// that all agents of a run share.
+fn over_layers(view: &mut View, layout: Layout<'_>, lower: Vec<PathBuf>, objects: &Path) {
+    let own = layout.objects();
+    for path in view.readable.iter_mut().filter(|path| **path == own) {
+        objects.clone_into(path);
+    }
+    for mount in &mut view.mounts {
+        if mount.target == own {
+            objects.clone_into(&mut mount.target);
+        } else if mount.source == ViewSource::Path(layout.tree()) {
+            mount.source = ViewSource::Layers {
+                lower: lower.clone(),
+                upper: layout.tree(),
+                work: layout.work(),
+            };
+        }
+    }
 }
 
 /// How an agent would see a workspace in `dir`, whether or not there is one.

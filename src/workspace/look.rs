@@ -13,7 +13,7 @@ use std::path::Path;
 use super::beneath::{Beneath, link_text};
 use super::converted::IndexFindings;
 use super::error::file;
-use super::mirror::{Settings, Switch};
+use super::mirror::Settings;
 use super::snapshot::FileTime;
 use super::{Error, IndexCopy};
 use crate::git::{
@@ -103,6 +103,18 @@ impl Look {
         })
     }
 
+    /// Whether the index is there and says what HEAD says, and nothing else.
+    pub(super) fn lists_head(&self) -> bool {
+        let as_head = |entry: &StatusEntry| match entry {
+            StatusEntry::Tracked { staged, .. } => !staged,
+            StatusEntry::Unmerged { .. } => false,
+            StatusEntry::Untracked { .. } => true,
+        };
+        self.index.exists()
+            && self.status.entries.iter().all(as_head)
+            && self.findings.flagged.is_empty()
+    }
+
     /// Reads what has to be read and writes the tree.
     pub(super) fn tree(&self, repo: &Repository) -> Result<TreeFound, Error> {
         let objects = repo.objects()?;
@@ -115,8 +127,8 @@ impl Look {
         let reader = Reader {
             repo,
             beneath: &beneath,
-            trusts_modes: settings.is_on("core.filemode", Switch::On),
-            has_links: settings.is_on("core.symlinks", Switch::On),
+            trusts_modes: !settings.is_off("core.filemode"),
+            has_links: !settings.is_off("core.symlinks"),
         };
         let mut warnings = Vec::new();
         let mut hints = self.hints(&mut warnings);
@@ -168,6 +180,7 @@ impl Look {
                     index,
                     removed,
                     submodule,
+                    staged: _,
                 } => {
                     let Some(path) = plain(path) else { continue };
                     let hint = Hint {

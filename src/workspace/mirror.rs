@@ -106,15 +106,14 @@ impl Settings {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether a boolean setting is on; `otherwise` when it is not there.
-    pub(super) fn is_on(&self, name: &str, otherwise: Switch) -> bool {
-        match self.setting(name) {
-            Some(value) => !matches!(
+    /// Whether a boolean setting is off; one that is not there is on.
+    pub(super) fn is_off(&self, name: &str) -> bool {
+        self.setting(name).is_some_and(|value| {
+            matches!(
                 value.to_ascii_lowercase().as_str(),
                 "false" | "no" | "off" | "0" | ""
-            ),
-            None => otherwise == Switch::On,
-        }
+            )
+        })
     }
 
     /// The names of the filters that are configured.
@@ -157,15 +156,6 @@ impl Settings {
         }
         text
     }
-}
-
-/// What a setting means that is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Switch {
-    /// On.
-    On,
-    /// Off.
-    Off,
 }
 
 fn quoted(value: &str) -> String {

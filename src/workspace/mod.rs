@@ -9,9 +9,12 @@
 //! - `snapshot`, `look`: the parent's tree, bytes as they lie on disk
 //! - `converted`, `known`: what the index says that git does not, and what was learnt of it before
 //! - `backend`: the trait, the table's words, the choice
+//! - `overlay/`: layers that agents share, and one of their own
 //! - `checkout/`: plain files, for any file system and kernel
+//! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
-//! - `capture`, `walk`, `ignored`, `host`: what changed, and what to warn of
+//! - `walk`, `upper` (on `lowers`): two ways of finding what changed, one list of it in `findings`
+//! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
 //! - `dispose`: removal
 //!
@@ -28,33 +31,50 @@ mod checkout;
 mod converted;
 mod dispose;
 mod error;
+mod findings;
 mod host;
 mod identity;
 mod ignored;
 mod index_copy;
+mod keep;
 mod known;
 mod layout;
 mod look;
+mod lowers;
 mod mirror;
+mod need;
+mod overlay;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod upper;
 mod walk;
 
 pub use backend::{
     Access, Backend, BackendEntry, BackendKind, Capture, Ground, Harvest, Order, Workspace, choose,
 };
+pub use capture::capture;
 pub use dispose::{dispose, remove_beneath};
 pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
+pub use need::{Need, Room, require_room, reserve};
+pub use overlay::{Warm, sweep_bases, warm};
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
 /// The backends, best first.
-pub const BACKENDS: &[BackendEntry] = &[BackendEntry {
-    kind: BackendKind::Checkout,
-    choice: crate::model::WorkspaceChoice::Checkout,
-    probe: checkout::probe,
-    make: checkout::make,
-}];
+pub const BACKENDS: &[BackendEntry] = &[
+    BackendEntry {
+        kind: BackendKind::Overlay,
+        choice: crate::model::WorkspaceChoice::Overlay,
+        probe: overlay::probe,
+        make: overlay::make,
+    },
+    BackendEntry {
+        kind: BackendKind::Checkout,
+        choice: crate::model::WorkspaceChoice::Checkout,
+        probe: checkout::probe,
+        make: checkout::make,
+    },
+];

@@ -38,6 +38,9 @@ pub struct Snapshot {
     pub operation: Option<&'static str>,
     /// The parent's index as it was then; `None` when the tree is a revision's.
     pub index: Option<IndexCopy>,
+    /// The tree that the index lists, where it is one: nothing is staged, in
+    /// conflict or flagged.
+    pub index_tree: Option<ObjectId>,
     /// What the tree could not hold.
     pub warnings: Vec<Warning>,
     /// When the files that had to be read were modified.
@@ -121,6 +124,7 @@ fn of_worktree(repo: &Repository, scratch: &Path) -> Result<Snapshot, Error> {
         commit,
         absent,
         operation: repo.operation(),
+        index_tree: look.lists_head().then_some(head_tree),
         index: Some(look.index),
         warnings,
         seen,
@@ -135,6 +139,7 @@ fn of_revision(repo: &Repository, rev: &str) -> Result<Snapshot, Error> {
         commit: synthetic(repo, Some(&head), &tree)?,
         head: Some(head),
         head_ref: None,
+        index_tree: Some(tree.clone()),
         tree,
         dirty: false,
         absent: BTreeSet::new(),

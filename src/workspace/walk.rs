@@ -1,84 +1,74 @@
-//! The walk over what an agent left.
+//! Finding by a walk over everything that an agent left.
 //!
-//! Owns finding every file of a workspace and sorting it: unchanged beyond
-//! doubt, to be read, new, to be put aside. Believes what `lstat` says and
-//! nothing else. Directories without permissions are opened up on the way;
-//! no link is followed. The cage is empty, so nothing moves meanwhile.
+//! Owns telling every file of a plain copy apart: unchanged beyond doubt, to
+//! be read, new. Believes what `lstat` says and nothing else. Directories
+//! without permissions are opened up on the way; no link is followed. The
+//! cage is empty, so nothing moves meanwhile. Costs a look at every file; see
+//! `upper` for the way that costs what changed.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::{self, Metadata};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
+use super::findings::{Content, Findings, Found, Name, beneath, mode_of, open_up, path_of};
 use super::identity::Identities;
-use super::look::warning;
 use crate::git::TreeEntry;
-use crate::model::{ObjectId, PathText, RepoPath, TreeMode, Warning, WarningKind};
-
-/// As many empty directories are told one by one.
-const EMPTY_DIRECTORIES: usize = 100;
-
-/// Longer paths cannot be reached by name beneath the state directory, nor
-/// by the person's git beneath the repository; the kernel's limit is 4096
-/// bytes for the whole of a path.
-const LONGEST: usize = 3500;
+use crate::model::{ObjectId, RepoPath, TreeMode, WarningKind};
 
 /// An entry of the tree that the agent started from.
-pub(super) struct BaseEntry {
-    pub(super) mode: TreeMode,
-    pub(super) oid: ObjectId,
+struct BaseEntry {
+    mode: TreeMode,
+    oid: ObjectId,
     /// Whether it is still there, or never was on disk.
-    pub(super) accounted: bool,
+    accounted: bool,
 }
 
-/// A file or link whose bytes have to be read.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) path: RepoPath,
-    pub(super) mode: TreeMode,
-}
-
-/// What the walk sorts everything into.
-#[derive(Default)]
-pub(super) struct Walk {
-    pub(super) base: HashMap<RepoPath, BaseEntry>,
-    /// Paths of the tree whose bytes may differ.
-    pub(super) touched: Vec<Found>,
-    /// Paths that the tree does not have.
-    pub(super) fresh: Vec<Found>,
-    /// Directories in which the tree has nothing.
-    pub(super) fresh_directories: Vec<RepoPath>,
-    pub(super) empty_directories: Vec<RepoPath>,
-    /// Carried files that are not what was carried.
-    pub(super) carried: Vec<RepoPath>,
-    /// Paths to be moved to the keep directory, as raw bytes.
-    pub(super) aside: Vec<Vec<u8>>,
-    pub(super) warnings: Vec<Warning>,
+struct Walk<'a> {
+    base: HashMap<RepoPath, BaseEntry>,
     known_directories: HashSet<Vec<u8>>,
+    identities: &'a Identities,
+    findings: Findings,
+    open: Vec<Vec<u8>>,
 }
 
-impl Walk {
-    /// Prepares for a tree's entries and the files carried along.
-    pub(super) fn over(entries: Vec<TreeEntry>, identities: &Identities) -> Self {
-        let mut walk = Self::default();
-        for path in identities.carried_paths() {
-            walk.know_parents(path);
-        }
-        for entry in entries {
-            walk.know_parents(&entry.path);
-            let base = BaseEntry {
-                // A submodule is nothing that a capture changes.
-                accounted: entry.mode == TreeMode::Gitlink,
-                mode: entry.mode,
-                oid: entry.oid,
-            };
-            walk.base.insert(entry.path, base);
-        }
-        walk
+/// Finds what differs from a tree's entries and the files carried along;
+/// `absent` entries were never written.
+pub(super) fn find(
+    entries: Vec<TreeEntry>,
+    absent: &BTreeSet<RepoPath>,
+    identities: &Identities,
+    tree: &Path,
+) -> io::Result<Findings> {
+    let mut walk = Walk {
+        base: HashMap::with_capacity(entries.len()),
+        known_directories: HashSet::new(),
+        identities,
+        findings: Findings::default(),
+        open: vec![Vec::new()],
+    };
+    for path in identities.carried_paths() {
+        walk.know_parents(path);
     }
+    for entry in entries {
+        walk.know_parents(&entry.path);
+        let base = BaseEntry {
+            // A submodule is nothing that a capture changes.
+            accounted: entry.mode == TreeMode::Gitlink || absent.contains(&entry.path),
+            mode: entry.mode,
+            oid: entry.oid,
+        };
+        walk.base.insert(entry.path, base);
+    }
+    walk.run(tree)?;
+    let mut findings = walk.findings;
+    let gone = walk.base.into_iter().filter(|(_, entry)| !entry.accounted);
+    findings.removed.extend(gone.map(|(path, _)| path));
+    Ok(findings)
+}
 
+impl Walk<'_> {
     fn know_parents(&mut self, path: &RepoPath) {
         let mut parent = path.parent();
         while let Some(directory) = parent {
@@ -89,18 +79,15 @@ impl Walk {
         }
     }
 
-    /// Walks.
-    pub(super) fn run(&mut self, tree: &Path, identities: &Identities) -> io::Result<()> {
-        let mut open: Vec<Vec<u8>> = vec![Vec::new()];
-        while let Some(directory) = open.pop() {
-            let at = tree.join(path_of(&directory));
-            let listing = match open_up(&at) {
+    fn run(&mut self, tree: &Path) -> io::Result<()> {
+        while let Some(directory) = self.open.pop() {
+            let listing = match open_up(&tree.join(path_of(&directory))) {
                 Ok(listing) => listing,
                 // Only the top must be readable: what a tree cannot reach
                 // (a path too long for the kernel) is put aside and told.
                 Err(error) if directory.is_empty() => return Err(error),
                 Err(_) => {
-                    self.set_aside(directory, WarningKind::Unreadable);
+                    self.findings.set_aside(directory, WarningKind::Unreadable);
                     continue;
                 }
             };
@@ -108,61 +95,29 @@ impl Walk {
             for entry in listing {
                 let entry = entry?;
                 empty = false;
-                let name = entry.file_name().into_vec();
-                let path = match directory.is_empty() {
-                    true => name.clone(),
-                    false => [directory.as_slice(), b"/", &name].concat(),
-                };
+                let path = beneath(&directory, &entry.file_name().into_vec());
                 match entry.metadata() {
-                    Ok(metadata) => {
-                        let at = entry.path();
-                        self.sort(path, (&at, &metadata), (identities, &mut open));
-                    }
-                    Err(_) => self.set_aside(path, WarningKind::Unreadable),
+                    Ok(metadata) => self.sort(path, &entry.path(), &metadata),
+                    Err(_) => self.findings.set_aside(path, WarningKind::Unreadable),
                 }
             }
-            if empty && let Ok(path) = RepoPath::from_bytes(&directory) {
-                let known = self.known_directories.contains(&directory);
-                if !known && self.empty_directories.len() < EMPTY_DIRECTORIES {
-                    self.empty_directories.push(path);
-                }
+            if empty
+                && !self.known_directories.contains(&directory)
+                && let Ok(path) = RepoPath::from_bytes(&directory)
+            {
+                self.findings.empty_directories.push(path);
             }
         }
         Ok(())
     }
 
-    fn set_aside(&mut self, path: Vec<u8>, kind: WarningKind) {
-        self.warnings.push(Warning {
-            path: PathText::from_raw(&path),
-            kind,
-        });
-        self.aside.push(path);
-    }
-
-    fn sort(
-        &mut self,
-        path: Vec<u8>,
-        (at, metadata): (&Path, &Metadata),
-        (identities, open): (&Identities, &mut Vec<Vec<u8>>),
-    ) {
-        if path == b".git" {
+    fn sort(&mut self, path: Vec<u8>, at: &Path, metadata: &Metadata) {
+        let Name::Plain(plain) = self
+            .findings
+            .name(&path, |plain| self.base.contains_key(plain))
+        else {
             return;
-        }
-        if let Some(directory) = path.strip_suffix(b"/.git") {
-            // Its history stays behind; its files are plain files here.
-            self.warnings.push(Warning {
-                path: PathText::from_raw(directory),
-                kind: WarningKind::NestedRepository,
-            });
-            self.aside.push(path);
-            return;
-        }
-        let Ok(plain) = RepoPath::from_bytes(&path) else {
-            return self.set_aside(path, WarningKind::GitName);
         };
-        if path.len() > LONGEST && !self.base.contains_key(&plain) {
-            return self.set_aside(path, WarningKind::Unreadable);
-        }
         if let Some(entry) = self.base.get(&plain)
             && entry.mode == TreeMode::Gitlink
         {
@@ -170,28 +125,33 @@ impl Walk {
         }
         if metadata.is_dir() {
             if !self.known_directories.contains(&path) {
-                self.fresh_directories.push(plain);
+                self.findings.fresh_directories.push(plain);
             }
-            open.push(path);
+            self.open.push(path);
             return;
         }
         let Some(mode) = mode_of(metadata) else {
-            self.warnings
-                .push(warning(&plain, WarningKind::SpecialFile));
-            return;
+            return self.findings.special(&plain);
         };
+        let mut before = None;
         if let Some(entry) = self.base.get_mut(&plain) {
             entry.accounted = true;
-            if !identities.is_unchanged(&plain, metadata) {
-                self.touched.push(Found { path: plain, mode });
+            if self.identities.is_unchanged(&plain, metadata) {
+                return;
+            }
+            before = Some((entry.mode, entry.oid.clone()));
+        } else if let Some(unchanged) = self.identities.carried(&plain, metadata) {
+            if !unchanged {
+                self.findings.carried.push(plain);
             }
             return;
         }
-        match identities.carried(&plain, metadata) {
-            Some(true) => {}
-            Some(false) => self.carried.push(plain),
-            None => self.fresh.push(Found { path: plain, mode }),
-        }
+        self.findings.file(Found {
+            path: plain,
+            mode,
+            before,
+            content: Content::Own,
+        });
     }
 
     /// What stands in a submodule's place: nothing, or what cannot land.
@@ -200,31 +160,7 @@ impl Walk {
         let holds =
             !metadata.is_dir() || open_up(at).map_or(true, |mut list| list.next().is_some());
         if holds {
-            self.set_aside(path, WarningKind::SubmoduleChanged);
+            self.findings.set_aside(path, WarningKind::SubmoduleChanged);
         }
-    }
-}
-
-/// Lists a directory, given back to its owner first if need be.
-fn open_up(directory: &Path) -> io::Result<fs::ReadDir> {
-    let mode = directory.symlink_metadata()?.permissions().mode();
-    if mode & 0o700 != 0o700 {
-        // Whoever made it is this user too, and nobody is inside any more.
-        fs::set_permissions(directory, fs::Permissions::from_mode(mode & 0o777 | 0o700))?;
-    }
-    fs::read_dir(directory)
-}
-
-pub(super) fn path_of(bytes: &[u8]) -> &Path {
-    Path::new(std::ffi::OsStr::from_bytes(bytes))
-}
-
-fn mode_of(metadata: &Metadata) -> Option<TreeMode> {
-    match metadata.file_type() {
-        kind if kind.is_symlink() => Some(TreeMode::Symlink),
-        // Set-user-id and every other bit than the owner's execute bit is
-        // nothing that a tree holds.
-        kind if kind.is_file() => TreeMode::from_bits(0o100_000 | (metadata.mode() & 0o100)),
-        _ => None,
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::support::{Repo, TestEnv, shown};
+use crate::support::{Repo, TestEnv, only_agent, shown, text};
 
 #[test]
 fn a_directory_that_is_no_repository_is_told() {
@@ -132,6 +132,81 @@ fn a_state_directory_on_a_full_disk_is_told() {
     env.finish(in_own_mounts(&env, script).current_dir(repo.root()))
         .expect_error(4);
     before.expect_same(&repo.print());
+}
+
+/// Runs an agent with the state directory on a small disk of its own, and
+/// demands that it was refused before anything of a run was written there.
+#[track_caller]
+fn refused_for_lack_of_room(env: &TestEnv, repo: &Repo<'_>, disk: &str) -> String {
+    env.make_dir(&env.state());
+    let before = repo.print();
+    let script = format!(
+        "mount -t tmpfs -o {disk} none \"$COFFERDAM_STATE_DIR\" && \
+         \"$1\" run --json -- sh -c 'echo new > n.txt'; code=$?; \
+         test -z \"$(ls \"$COFFERDAM_STATE_DIR\"/runs)\" || exit 99; exit $code"
+    );
+    let error = env
+        .finish(in_own_mounts(env, &script).current_dir(repo.root()))
+        .expect_error(4);
+    before.expect_same(&repo.print());
+    let message = text(&error, "message").to_owned();
+    assert!(
+        message.contains("find room") && message.contains(shown(&env.state())),
+        "{message}"
+    );
+    message
+}
+
+#[test]
+fn a_copy_that_would_not_fit_is_refused_before_it_is_begun() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    for number in 0..40 {
+        repo.write(format!("large/{number}"), vec![b'x'; 100_000]);
+    }
+    repo.commit_all("large");
+    refused_for_lack_of_room(&env, &repo, "size=3m");
+
+    let env = TestEnv::new();
+    let repo = env.repo();
+    for number in 0..400 {
+        repo.write(format!("small/{number}"), "x");
+    }
+    repo.commit_all("small");
+    let message = refused_for_lack_of_room(&env, &repo, "size=64m,nr_inodes=300");
+    assert!(message.contains("files are needed"), "{message}");
+}
+
+#[test]
+fn ignored_files_that_would_not_fit_are_refused_too() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    repo.write("target/large", vec![b'x'; 8_000_000]);
+    repo.write(".worktreeinclude", "target/\n");
+    repo.commit_all("ask for it");
+    refused_for_lack_of_room(&env, &repo, "size=6m");
+}
+
+#[test]
+fn an_agent_that_fills_the_disk_of_the_state_directory_leaves_nothing_there() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    env.make_dir(&env.state());
+    let script = "mount -t tmpfs -o size=8m none \"$COFFERDAM_STATE_DIR\" && \
+         \"$1\" run --json -- sh -c 'echo new > n.txt; mkdir target; cat /dev/zero > target/full'; \
+         code=$?; test -z \"$(ls \"$COFFERDAM_STATE_DIR\"/runs)\" || exit 99; exit $code";
+    let run = env.finish(in_own_mounts(&env, script).current_dir(repo.root()));
+    assert!(
+        [1, 6].contains(&run.code),
+        "{} {} {}",
+        run.code,
+        run.stdout,
+        run.stderr
+    );
+    let record = run.json();
+    let reference = text(&only_agent(&record)["result"], "ref");
+    assert_eq!(repo.show(reference, "n.txt"), "new\n");
+    assert!(!repo.has("n.txt"));
 }
 
 #[test]

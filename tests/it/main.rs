@@ -31,4 +31,5 @@ mod must_work;
 mod plan;
 mod plan_errors;
 mod results;
+mod setup;
 mod shims;

@@ -33,10 +33,13 @@ const SLACK: u64 = 1 << 30;
 const SIGNALS: u64 = 8192;
 
 /// Sets the limits of this process and all it starts.
+///
+/// `others` are processes of the stage besides those that are always there.
 pub(crate) fn apply(
     policy: &Policy,
     group: &Joining,
     spaces: &Spaces,
+    others: u64,
 ) -> Result<Bound, LayerError> {
     // A core dump would carry what the command read to where the host's
     // handler puts it.
@@ -57,7 +60,7 @@ pub(crate) fn apply(
         .filter(|_| group.holder(Limit::Memory).is_none())
         .map(|bytes| bytes.saturating_add(bytes.max(SLACK)));
     let processes = limits.processes.map(|count| match counted {
-        ByUser::Counted => with_stage(count),
+        ByUser::Counted => with_stage(count, others),
         ByUser::NotCounted => count,
     });
     // At the first the kernel sends a signal that tells why, at the second

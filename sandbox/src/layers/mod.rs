@@ -11,9 +11,10 @@ pub(crate) mod descriptors;
 mod devices;
 pub(crate) mod landlock;
 pub(crate) mod limits;
+pub(crate) mod merging;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
-mod overlay;
+pub(crate) mod overlay;
 pub(crate) mod plan;
 pub(crate) mod seccomp;
 

@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::mount::{
@@ -20,11 +20,13 @@ use rustix::mount::{
 
 use super::LayerError;
 use super::devices;
-use super::overlay::{self, Layers};
+use super::overlay::{self, Attributes, Layers};
 use super::plan::{Place, Plan, Step, What, plan};
 use crate::enforcement::Status;
 use crate::guarantees::Feature;
-use crate::policy::{Access, FileRule, Layer, Otherwise, Policy, PolicyError, ViewMode};
+use crate::policy::{
+    Access, Directories, FileRule, Layer, Otherwise, Policy, PolicyError, ViewMode,
+};
 use crate::sys::kernel::{Reach, set_mount_attributes};
 
 /// Whether the namespace that procfs would show is this cage's own.
@@ -57,6 +59,9 @@ pub(crate) struct Viewed {
     /// a user namespace that is entered later are written through it. Must be
     /// closed before the command starts.
     pub(crate) procfs: Option<OwnedFd>,
+    /// Merged directories in which those that lie beneath should be renamed,
+    /// and the kernel does not.
+    pub(crate) unrenamed: Vec<PathBuf>,
 }
 
 /// Builds the view in this mount namespace.
@@ -73,10 +78,15 @@ pub(crate) fn apply(
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )
     .map_err(LayerError::step("keep mounts private"))?;
+    let mut told = Told {
+        notes,
+        unrenamed: Vec::new(),
+    };
     let sources = steps
         .iter()
-        .map(|step| open_source(step, notes))
+        .map(|step| open_source(step, &mut told))
         .collect::<Result<Vec<_>, _>>()?;
+    let unrenamed = told.unrenamed;
     set_mount_attributes(CWD, c"/", Reach::Recursive, read_only())
         .map_err(LayerError::step("make the host's files read-only"))?;
     let mut missing = Vec::new();
@@ -120,6 +130,7 @@ pub(crate) fn apply(
         features: features.collect(),
         rules,
         procfs,
+        unrenamed,
     })
 }
 
@@ -127,8 +138,14 @@ fn read_only() -> MountAttrFlags {
     MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID
 }
 
+/// What is learnt while the sources are opened.
+struct Told<'a> {
+    notes: &'a mut Vec<String>,
+    unrenamed: Vec<PathBuf>,
+}
+
 /// A detached mount of what a step shows.
-fn open_source(step: &Step, notes: &mut Vec<String>) -> Result<OwnedFd, LayerError> {
+fn open_source(step: &Step, told: &mut Told<'_>) -> Result<OwnedFd, LayerError> {
     match &step.what {
         What::Tmpfs { access, bytes } => {
             // A hidden directory holds only other mounts' targets. It is not
@@ -161,9 +178,14 @@ fn open_source(step: &Step, notes: &mut Vec<String>) -> Result<OwnedFd, LayerErr
             access,
             otherwise,
         } => {
-            let mount = open_overlay(step, layers, *otherwise, notes)?;
+            let (mount, attributes) = open_overlay(step, layers, *otherwise, told.notes)?;
             match access {
-                Access::ReadWrite => {}
+                Access::ReadWrite => {
+                    let unrenamed = layers.directories == Directories::Renamed
+                        && attributes == Some(Attributes::User);
+                    told.unrenamed
+                        .extend(unrenamed.then(|| step.target.clone()));
+                }
                 Access::ReadOnly => {
                     set_mount_attributes(&mount, c"", Reach::Recursive, read_only()).map_err(
                         LayerError::step(format!("restrict `{}`", step.target.display())),
@@ -202,14 +224,15 @@ fn open_source(step: &Step, notes: &mut Vec<String>) -> Result<OwnedFd, LayerErr
     }
 }
 
+/// Also where the kernel remembers changes; nowhere if there can be none.
 fn open_overlay(
     step: &Step,
     layers: &Layers,
     otherwise: Otherwise,
     notes: &mut Vec<String>,
-) -> Result<OwnedFd, LayerError> {
+) -> Result<(OwnedFd, Option<Attributes>), LayerError> {
     match (overlay::make(layers), otherwise) {
-        (Ok(mount), _) => Ok(mount),
+        (Ok((mount, attributes)), _) => Ok((mount, Some(attributes))),
         (Err(error), Otherwise::Refuse) => Err(error.into()),
         (Err(error), Otherwise::ReadOnly) => {
             let lower = overlay::lower_alone(layers)?;
@@ -220,7 +243,7 @@ fn open_overlay(
                 "`{}` is read-only: failed to {error}",
                 step.target.display()
             ));
-            Ok(lower)
+            Ok((lower, None))
         }
     }
 }

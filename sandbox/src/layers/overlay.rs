@@ -19,6 +19,8 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, open_tree,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::policy::{Directories, PolicyError};
 
 /// The longest value that the kernel takes, its end not counted.
@@ -33,12 +35,25 @@ pub(crate) struct Layers {
     pub(crate) directories: Directories,
 }
 
-/// A detached mount that shows the layers as one directory.
+impl Layers {
+    /// One lower directory and what belongs to it, all in one place.
+    pub(crate) fn in_directory(place: &Path) -> Self {
+        Self {
+            lower: vec![place.join("lower")],
+            upper: place.join("upper"),
+            work: place.join("work"),
+            directories: Directories::Renamed,
+        }
+    }
+}
+
+/// A detached mount that shows the layers as one directory, and where the
+/// kernel keeps what it must remember.
 ///
 /// Directories that lie below cannot be renamed, only copied (`EXDEV`), and
 /// files of users that the cage does not know cannot be changed: both are how
 /// the kernel merges without trusting attributes that others may have set.
-pub(super) fn make(layers: &Layers) -> Result<OwnedFd, PolicyError> {
+pub(super) fn make(layers: &Layers) -> Result<(OwnedFd, Attributes), PolicyError> {
     let lower = layers
         .lower
         .iter()
@@ -72,6 +87,7 @@ pub(super) fn make(layers: &Layers) -> Result<OwnedFd, PolicyError> {
             MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
         )
     })
+    .map(|mount| (mount, attributes))
     .map_err(|errno| {
         let said = said(&context);
         let reason = format!("it cannot be merged with what it is to change ({errno}{said})");
@@ -126,8 +142,9 @@ fn open_directory(path: &Path) -> Result<OwnedFd, PolicyError> {
 }
 
 /// Where the kernel keeps what it must remember of the upper directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attributes {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attributes {
     /// In attributes that only the machine's superuser can set.
     Trusted,
     /// In attributes of the user; what a user namespace is left with.

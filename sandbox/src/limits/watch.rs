@@ -293,8 +293,8 @@ impl Memory {
 }
 
 /// The number of processes that a user namespace of the cage's own may hold:
-/// the stage is counted there as well.
-pub(crate) fn with_stage(processes: u64) -> u64 {
+/// the stage is counted there as well, and others of it than are always there.
+pub(crate) fn with_stage(processes: u64, others: u64) -> u64 {
     const HELPER_AND_INIT: u64 = 2;
-    processes.saturating_add(HELPER_AND_INIT)
+    processes.saturating_add(HELPER_AND_INIT + others)
 }

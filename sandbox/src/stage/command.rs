@@ -12,10 +12,10 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
 
 use super::canary::Canaries;
-use super::{Cage, Stop, failed};
+use super::{Cage, Stop, failed, mover};
 use crate::enforcement::Status;
 use crate::guarantees::{Feature, Guarantee, held};
-use crate::layers::seccomp::Reach;
+use crate::layers::seccomp::{Reach, Renames};
 use crate::layers::{capabilities, descriptors, landlock, limits, namespaces, seccomp};
 use crate::policy::{Command, Layer, Network, PolicyError};
 use crate::protocol::{self, Failure, LISTENER, Purpose, Report};
@@ -78,8 +78,29 @@ fn confine(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
     report.landlock_abi = ruled.abi;
     report.features.extend(ruled.features);
     report.holes.extend(ruled.holes);
-    let reach = Reach::of(policy, &cage.spaces);
+    let mover = cage.mover.as_ref().map(|told| {
+        let told = told.as_ref().map_err(Clone::clone)?;
+        mover::hear(told)
+    });
+    let renames = match mover {
+        Some(Ok(())) => Renames::Keeper,
+        Some(Err(_)) | None => Renames::Kernel,
+    };
+    let reach = Reach::of(policy, &cage.spaces, renames);
     let filter = seccomp::apply(policy, reach)?;
+    let unrenamed = match mover {
+        Some(Err(reason)) => Some(reason),
+        Some(Ok(())) if filter.listener.is_none() => filter.unrecorded.clone(),
+        Some(Ok(())) | None => None,
+    };
+    report
+        .view_notes
+        .extend(unrenamed.iter().flat_map(|reason| {
+            let targets = cage.unrenamed.iter().map(|target| target.display());
+            targets.map(move |target| {
+                format!("directories that lie beneath `{target}` cannot be renamed: {reason}")
+            })
+        }));
     // Calls wait for the keeper from now on. The command must never hold what
     // they wait at, or it could answer for itself.
     if let Some(listener) = filter.listener {
@@ -112,7 +133,12 @@ fn confine(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
 /// Sets the limits, compares with what is required, and says that all is ready.
 fn ready(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
     descriptors::seal()?;
-    let bound = limits::apply(&cage.request.policy, &cage.request.group, &cage.spaces)?;
+    let others = match cage.mover {
+        Some(Ok(_)) => 1,
+        Some(Err(_)) | None => 0,
+    };
+    let request = &cage.request;
+    let bound = limits::apply(&request.policy, &request.group, &cage.spaces, others)?;
     match bound.status {
         Status::Full => cage.report.features.extend([Feature::TreeLimits]),
         Status::Partial { .. } => cage.report.features.extend([Feature::ProcessLimits]),

@@ -2,8 +2,8 @@
 //!
 //! The listener waits until somebody answers, so this must never wait itself:
 //! not for the launcher to read, not for more than a few calls at a time. It
-//! always gives the error that the filter alone would give; no call is ever
-//! let through. What is kept is bounded, however many calls a command makes:
+//! always gives the error that the filter alone would give; no refused call is
+//! ever let through. What else comes over the listener is for `renames`. What is kept is bounded, however many calls a command makes:
 //! equal ones are counted, and an operation with too many faces keeps its count
 //! only. A command that installs a filter of its own can answer its calls
 //! before they get here; then they are not made, and not recorded.
@@ -18,6 +18,7 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
+use super::renames::Renames;
 use super::sweep;
 use crate::denial::Denial;
 use crate::layers::seccomp::{Attempt, Place};
@@ -45,6 +46,8 @@ const PAUSE_MS: i64 = 250;
 #[derive(Debug)]
 pub(super) struct Denials {
     listener: Option<Listener>,
+    /// The calls that the same listener has besides the refused ones.
+    renames: Option<Renames>,
     /// Whether procfs numbers processes as this process does.
     procfs: bool,
     book: Book,
@@ -58,9 +61,10 @@ pub(super) struct Denials {
 
 impl Denials {
     /// Starts the book of a command that is being executed.
-    pub(super) fn new(listener: Option<Listener>) -> Self {
+    pub(super) fn new(listener: Option<Listener>, renames: Option<Renames>) -> Self {
         Self {
             listener,
+            renames,
             procfs: sweep::require_own_procfs().is_ok(),
             book: Book::default(),
             untold: 0,
@@ -70,9 +74,11 @@ impl Denials {
     }
 
     /// What to wait for besides the keeper's own.
-    pub(super) fn entry(&self) -> Option<PollFd<'_>> {
-        let listener = self.listener.as_ref()?;
-        Some(PollFd::new(listener, PollFlags::IN))
+    pub(super) fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let listener = self.listener.as_ref();
+        let mover = listener.and_then(|_| self.renames.as_ref()?.entry());
+        let listener = listener.map(|listener| PollFd::new(listener, PollFlags::IN));
+        listener.into_iter().chain(mover)
     }
 
     /// What the line is watched for.
@@ -92,11 +98,15 @@ impl Denials {
         })
     }
 
-    /// Answers what waits, as far as this round goes.
-    pub(super) fn answer(&mut self, seen: PollFlags) {
+    /// Answers what waits, as far as this round goes. `moved` is what is seen
+    /// of the mover.
+    pub(super) fn answer(&mut self, seen: PollFlags, moved: PollFlags) {
         let Some(listener) = &self.listener else {
             return;
         };
+        if let Some(renames) = self.renames.as_mut().filter(|_| !moved.is_empty()) {
+            renames.hear(listener);
+        }
         if !seen.contains(PollFlags::IN) {
             if !seen.is_empty() {
                 // Nobody is left whom the filter binds.
@@ -112,6 +122,11 @@ impl Denials {
             let Some(call) = listener.take() else {
                 continue;
             };
+            if let Some(renames) = &mut self.renames
+                && renames.take(listener, call)
+            {
+                continue;
+            }
             let fact = Fact::of(&call, self.procfs);
             // Only after the answer is it certain that the process that was
             // looked at was the caller: until then it could not go on.

@@ -44,6 +44,8 @@ pub(super) fn enter(line: &OwnedFd) -> Result<(), Stop> {
         spaces,
         report: Enforcement::default(),
         rules: Vec::new(),
+        unrenamed: Vec::new(),
+        mover: None,
         hidden,
         gateway,
         guard: None,

@@ -11,7 +11,8 @@ use rustix::process::{PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal}
 
 use super::denials::{self, Denials};
 use super::guard::hung_up;
-use super::{Cage, Stop, command, failed, keeper, sweep};
+use super::renames::Renames;
+use super::{Cage, Stop, command, failed, keeper, mover, sweep};
 use crate::enforcement::Proof;
 use crate::protocol::{self, Handed, Report};
 use crate::sys::process::{Fork, close_standard, exit_now, signal_descriptor};
@@ -34,11 +35,13 @@ pub(super) fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
         None,
     )
     .map_err(failed("make a socket"))?;
+    // Before the command, so that it is confined while that is prepared.
+    let renames = start_mover(&mut cage).map(Renames::new);
     let forked = cage.watch.fork().map_err(failed("start the command"))?;
     let command = match forked {
         Fork::Parent(command) => command,
         Fork::Child => {
-            drop((told, guard, gateway));
+            drop((told, guard, gateway, renames));
             exit_now(command::confine_and_execute(cage, &tell))
         }
     };
@@ -60,7 +63,7 @@ pub(super) fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
                 command,
                 limits: cage.watch,
                 by_user,
-                denials: Denials::new(listener),
+                denials: Denials::new(listener, renames),
             };
             watched.keep().map_err(Stop::from)
         });
@@ -75,6 +78,24 @@ pub(super) fn hold(mut cage: Cage<'_>) -> Result<(), Stop> {
         }
     }
     kept
+}
+
+/// Starts the process that renames directories, where the kernel does not and
+/// the policy wants it; the socket over which it is told to.
+fn start_mover(cage: &mut Cage<'_>) -> Option<OwnedFd> {
+    if cage.unrenamed.is_empty() {
+        return None;
+    }
+    match mover::start(cage) {
+        Ok(mover::Started { socket, told }) => {
+            cage.mover = Some(Ok(told));
+            Some(socket)
+        }
+        Err(reason) => {
+            cage.mover = Some(Err(reason));
+            None
+        }
+    }
 }
 
 /// What the confined process told before its exec.

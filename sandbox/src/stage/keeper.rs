@@ -121,14 +121,14 @@ impl Watched<'_> {
                 PollFd::new(self.signals, PollFlags::IN),
                 PollFd::new(self.guard, PollFlags::IN),
             ];
-            entries.extend(self.denials.entry());
+            entries.extend(self.denials.entries());
             let pace = match poll(&mut entries, pause.as_ref()) {
                 Ok(0) => Pace::Quiet,
                 Ok(_) | Err(rustix::io::Errno::INTR) => Pace::Busy,
                 Err(_) => return End::Ordered,
             };
-            let [line, _, guard, refused] =
-                [0, 1, 2, 3].map(|at| entries.get(at).map_or(PollFlags::empty(), PollFd::revents));
+            let [line, _, guard, refused, moved] = [0, 1, 2, 3, 4]
+                .map(|at| entries.get(at).map_or(PollFlags::empty(), PollFd::revents));
             if !guard.is_empty() {
                 return End::Unguarded;
             }
@@ -145,7 +145,7 @@ impl Watched<'_> {
                 }
             }
             // After all else, and bounded, so that nothing else waits for it.
-            self.denials.answer(refused);
+            self.denials.answer(refused, moved);
             if self.denials.tell(self.line, pace).is_err() {
                 return End::Ordered;
             }

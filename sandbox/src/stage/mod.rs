@@ -27,10 +27,14 @@ mod guard;
 mod hidden;
 mod hold;
 mod keeper;
+mod mover;
+mod moving;
 mod prepare;
+mod renames;
 mod sweep;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
 use rustix::process::{Pid, getpid};
 
@@ -117,6 +121,10 @@ struct Cage<'a> {
     report: Enforcement,
     /// The rules, where they point in the view.
     rules: Vec<FileRule>,
+    /// Merged directories in which the mover is to rename what lies beneath.
+    unrenamed: Vec<PathBuf>,
+    /// Where the mover tells that it is ready, or why there is none.
+    mover: Option<Result<OwnedFd, String>>,
     /// What the paths out of reach were at first.
     hidden: Hidden,
     /// The listener for the launcher, where the policy has a gateway.

@@ -3,6 +3,8 @@
 //! The view, then the late user namespace; after both, this process is opaque
 //! to whatever runs inside.
 
+use std::os::fd::AsFd;
+
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::guard::tie_to_guard;
@@ -10,9 +12,10 @@ use super::{Cage, Stop, failed};
 use crate::enforcement::Status;
 use crate::guarantees::Feature;
 use crate::layers::mounts::{Processes, Viewed};
-use crate::layers::{LayerError, mounts, namespaces, plan};
+use crate::layers::overlay::Layers;
+use crate::layers::{LayerError, merging, mounts, namespaces, plan};
 use crate::policy::Layer;
-use crate::protocol::{Failure, Purpose};
+use crate::protocol::{self, Failure, Purpose, Report};
 
 /// What only the namespaces' first process can do: the view, the late user namespace.
 pub(super) fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
@@ -21,8 +24,10 @@ pub(super) fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
         features,
         rules,
         procfs,
+        unrenamed,
     } = view(cage)?;
     cage.rules = rules;
+    cage.unrenamed = unrenamed;
     let seen = features.contains(&Feature::View);
     cage.report.features.extend(features);
     if seen && cage.hidden.complete() {
@@ -51,13 +56,32 @@ pub(super) fn prepare(cage: &mut Cage<'_>) -> Result<(), Stop> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("become opaque"))
 }
 
+/// Merges the directories of a rehearsal and tells what became of it. Before
+/// the view is made: in it they are read-only.
+fn merge(cage: &Cage<'_>) -> Result<(), Stop> {
+    let Some(directory) = &cage.request.merged else {
+        return Ok(());
+    };
+    let found = match cage.spaces.no_mounts() {
+        Some(reason) => Err(reason),
+        None => merging::try_out(&Layers::in_directory(directory)),
+    };
+    Ok(protocol::send(
+        cage.line.as_fd(),
+        &Report::Merged(found),
+        &[],
+    )?)
+}
+
 fn view(cage: &mut Cage<'_>) -> Result<Viewed, Stop> {
+    merge(cage)?;
     let policy = &cage.request.policy;
     let without = |status| Viewed {
         status,
         features: Vec::new(),
         rules: plan::rules_in_place(policy),
         procfs: None,
+        unrenamed: Vec::new(),
     };
     if let Some(status) = mounts::unmounted(policy) {
         return Ok(without(status));

@@ -140,11 +140,41 @@ impl Listener {
 
     /// Answers a call with an error; false if its caller has gone meanwhile.
     pub(crate) fn refuse(&self, call: &Refused, errno: c_int) -> bool {
+        self.answer(call, -errno, 0)
+    }
+
+    /// Answers that the call was made for its caller, and that it succeeded.
+    pub(crate) fn done(&self, call: &Refused) {
+        self.answer(call, 0, 0);
+    }
+
+    /// Lets the kernel make the call for its caller as if there were no filter.
+    ///
+    /// What its arguments point to may be another thing by now than what was
+    /// looked at. So this is for calls alone that the caller might make anyway.
+    pub(crate) fn proceed(&self, call: &Refused) {
+        self.answer(call, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE);
+    }
+
+    /// Whether the caller still waits: then its number has meant it until now.
+    pub(crate) fn waits_for(&self, call: &Refused) -> bool {
+        // SAFETY: the kernel reads the number, which outlives the call.
+        let result = unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_ID_VALID as _,
+                &raw const call.id,
+            )
+        };
+        result == 0
+    }
+
+    fn answer(&self, call: &Refused, error: c_int, flags: c_ulong) -> bool {
         let answer = seccomp_notif_resp {
             id: call.id,
             val: 0,
-            error: -errno,
-            flags: 0,
+            error,
+            flags: u32::try_from(flags).expect("because there is one flag, the lowest"),
         };
         // SAFETY: the kernel reads the structure, which outlives the call.
         let result = unsafe {

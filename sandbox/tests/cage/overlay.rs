@@ -8,23 +8,23 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use cofferdam_sandbox::{Mount, Otherwise, Policy, Rights};
+use cofferdam_sandbox::{Directories, Mount, Otherwise, Policy, Rights};
 
 use crate::setting::{
     Setting, Who, as_everyone, assert_all_denied, assert_all_work, attempt, rule,
 };
 
 /// The directories of one overlay beside the work; the target is in it.
-struct Merged {
-    lower: PathBuf,
-    upper: PathBuf,
-    work: PathBuf,
-    target: PathBuf,
+pub struct Merged {
+    pub lower: PathBuf,
+    pub upper: PathBuf,
+    pub work: PathBuf,
+    pub target: PathBuf,
 }
 
 impl Merged {
     /// Directories in a place, with some files beneath.
-    fn new(setting: &Setting, place: &OsStr) -> Self {
+    pub fn new(setting: &Setting, place: &OsStr) -> Self {
         let base = setting.root.path().join(place);
         let merged = Self {
             lower: base.join("lower"),
@@ -44,20 +44,24 @@ impl Merged {
     }
 
     fn mount(&self, otherwise: Otherwise) -> Mount {
+        self.mount_with(otherwise, Directories::Copied)
+    }
+
+    pub fn mount_with(&self, otherwise: Otherwise, directories: Directories) -> Mount {
         Mount::Overlay {
             lower: vec![self.lower.as_path().into()],
             upper: self.upper.as_path().into(),
             work: self.work.as_path().into(),
             target: self.target.as_path().into(),
             access: cofferdam_sandbox::Access::ReadWrite,
-            directories: cofferdam_sandbox::Directories::Copied,
+            directories,
             otherwise,
         }
     }
 }
 
 /// What must not change: bytes, permissions and times of everything.
-fn print(directory: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
+pub fn print(directory: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
     let mut all = BTreeMap::new();
     let mut open = vec![directory.to_path_buf()];
     while let Some(path) = open.pop() {

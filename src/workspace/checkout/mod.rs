@@ -8,18 +8,19 @@
 //! - `private_git`: the git directory that the agent may do anything to
 //! - `stat_index`: the parent's index, made right for the new files
 
-mod private_git;
-mod stat_index;
-mod writer;
+pub(super) mod private_git;
+pub(super) mod stat_index;
+pub(super) mod writer;
 
-use std::path::Path;
+use std::sync::Arc;
 
-use super::capture::capture;
+use self::writer::Written;
 use super::carry::carry;
 use super::dispose::dispose;
 use super::layout::{Basis, Layout, view};
-use super::{Access, Backend, BackendKind, Capture, Error, Ground, Harvest, Order, Workspace};
-use crate::git::{RegisteredHead, Registration};
+use super::{Access, Backend, BackendKind, Error, Ground, Need, Order, Workspace, need};
+use crate::git::{IndexRow, RegisteredHead, Registration};
+use crate::model::ViewMode;
 
 #[derive(Debug)]
 struct Checkout;
@@ -33,8 +34,8 @@ pub(super) fn probe(_ground: &Ground<'_>) -> Result<String, String> {
     Ok("plain files work on any file system and kernel".to_owned())
 }
 
-pub(super) fn make() -> Box<dyn Backend> {
-    Box::new(Checkout)
+pub(super) fn make(_ground: Ground<'_>) -> Arc<dyn Backend> {
+    Arc::new(Checkout)
 }
 
 impl Backend for Checkout {
@@ -50,12 +51,8 @@ impl Backend for Checkout {
         })
     }
 
-    fn capture(&self, workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, Error> {
-        capture(workspace, harvest)
-    }
-
-    fn dispose(&self, dir: &Path) -> Result<(), Error> {
-        dispose(dir)
+    fn needs(&self, order: &Order<'_>) -> Result<Need, Error> {
+        Ok(need::of_files(order)?.and(super::carry::needs(order)?))
     }
 }
 
@@ -72,13 +69,22 @@ fn create(order: &Order<'_>) -> Result<Workspace, Error> {
         let head = RegisteredHead::Detached(head.clone());
         Registration::register(order.repo, order.agent, &head, &layout.tree())?;
     }
-    let git = private_git::make(order)?;
+    let borrowed = match order.mode {
+        // The real objects are mounted there, read-only.
+        ViewMode::Mounted => layout.objects(),
+        ViewMode::InPlace => order.repo.objects_dir().to_owned(),
+    };
+    let git = private_git::make(&layout.tree(), order.snapshot, &borrowed)?;
     layout.write_identity(&order.snapshot.mirror.identity())?;
-    let index = stat_index::open(order, &git)?;
+    let target = git.join("index");
+    let snapshot = order.snapshot;
+    let index = stat_index::open(order.repo, snapshot.index.as_ref(), &target)?;
     let written = writer::write(order, &index)?;
-    stat_index::refresh(index, &written, order)?;
     let mut identities = super::identity::Identities::default();
-    identities.add_written(written.into_iter().map(|file| (file.path, file.identity)));
+    let same = |file: &Written| (file.row.entry.path.clone(), file.identity);
+    identities.add_written(written.iter().map(same));
+    let rows: Vec<IndexRow> = written.into_iter().map(|file| file.row).collect();
+    stat_index::refresh(index, &rows, (order.repo, &snapshot.tree, &target))?;
     let warnings = carry(order, &layout.tree(), &mut identities)?;
     identities.save(&layout.identities())?;
     layout.finish()?;

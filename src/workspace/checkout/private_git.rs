@@ -9,14 +9,16 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::error::file;
-use super::super::layout::Layout;
-use super::super::{Error, Order};
-use crate::model::ViewMode;
+use super::super::{Error, Snapshot};
 
-/// Makes `tree/.git`, all but the index.
-pub(super) fn make(order: &Order<'_>) -> Result<PathBuf, Error> {
-    let layout = Layout(order.dir);
-    let git = layout.tree().join(".git");
+/// Makes `.git` in a tree of files, all but the index. `borrowed` is where the
+/// agent finds the parent's objects.
+pub(in super::super) fn make(
+    tree: &Path,
+    snapshot: &Snapshot,
+    borrowed: &Path,
+) -> Result<PathBuf, Error> {
+    let git = tree.join(".git");
     for directory in [
         "",
         "refs/heads",
@@ -33,7 +35,6 @@ pub(super) fn make(order: &Order<'_>) -> Result<PathBuf, Error> {
         let path = git.join(name);
         fs::write(&path, bytes).map_err(file("write", &path))
     };
-    let snapshot = order.snapshot;
     let head = match (&snapshot.head, &snapshot.head_ref) {
         (Some(oid), _) => format!("{oid}\n"),
         (None, Some(branch)) => format!("ref: {branch}\n"),
@@ -54,15 +55,11 @@ pub(super) fn make(order: &Order<'_>) -> Result<PathBuf, Error> {
             put(name, bytes)?;
         }
     }
-    let borrowed = match order.mode {
-        // The real objects are mounted there, read-only.
-        ViewMode::Mounted => layout.objects(),
-        ViewMode::InPlace => order.repo.objects_dir().to_owned(),
-    };
     let mut lines = Vec::new();
     // What the parent borrows itself is named too: its own list may be
     // relative, and would then be read relative to the mount.
-    for path in [&borrowed].into_iter().chain(&mirror.alternates) {
+    let alternates = mirror.alternates.iter().map(PathBuf::as_path);
+    for path in [borrowed].into_iter().chain(alternates) {
         lines.extend_from_slice(&alternate(path));
         lines.push(b'\n');
     }

@@ -6,23 +6,21 @@
 //! is so here.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use git2::{IndexEntry, IndexTime, Oid};
+use git2::IndexEntry;
 
 use super::super::snapshot::FileTime;
-use super::super::{Error, Order};
-use super::writer::Written;
-use crate::git;
+use super::super::{Error, IndexCopy};
+use crate::git::{self, IndexRow, Repository, TreeEntry};
 use crate::model::{ObjectId, RepoPath, TreeMode};
 
 /// The index of a workspace before its files are there.
-pub(super) enum StatIndex {
+pub(in super::super) enum StatIndex {
     /// A copy of the parent's, with its entries by path.
     Copied(git2::Index, HashMap<Vec<u8>, IndexEntry>),
     /// To be made of the tree alone.
-    Made(git2::Index),
+    Made,
     /// The parent has none.
     None,
 }
@@ -30,7 +28,7 @@ pub(super) enum StatIndex {
 impl StatIndex {
     /// When the parent's file was modified, where the index vouches that its
     /// content is this object.
-    pub(super) fn modified(
+    pub(in super::super) fn modified(
         &self,
         path: &RepoPath,
         mode: TreeMode,
@@ -51,12 +49,15 @@ fn holds(entry: &IndexEntry, mode: TreeMode, oid: &ObjectId) -> bool {
     entry.mode == mode.bits() && entry.id.to_string() == oid.as_str()
 }
 
-/// Opens the index at its place in the private git directory.
-pub(super) fn open(order: &Order<'_>, git: &Path) -> Result<StatIndex, Error> {
-    let target = git.join("index");
-    match &order.snapshot.index {
+/// Opens the parent's index, copied to a place of ours.
+pub(in super::super) fn open(
+    repo: &Repository,
+    index: Option<&IndexCopy>,
+    target: &Path,
+) -> Result<StatIndex, Error> {
+    match index {
         Some(copy) if copy.exists() => {
-            let index = copy.open_at(order.repo, &target)?;
+            let index = copy.open_at(repo, target)?;
             let entries = index
                 .iter()
                 .filter(|entry| stage(entry) == 0)
@@ -65,36 +66,35 @@ pub(super) fn open(order: &Order<'_>, git: &Path) -> Result<StatIndex, Error> {
             Ok(StatIndex::Copied(index, entries))
         }
         Some(_) => Ok(StatIndex::None),
-        None => {
-            let index = git2::Index::open(&target).map_err(failed(&target))?;
-            Ok(StatIndex::Made(index))
-        }
+        None => Ok(StatIndex::Made),
     }
 }
 
-/// Writes it, with the stat data of what was written.
-pub(super) fn refresh(
+/// Writes it to that place, with what is known of the files there are.
+///
+/// `tree` is what an index is made of that the parent has none for; all of
+/// its entries are among the rows then.
+pub(in super::super) fn refresh(
     index: StatIndex,
-    written: &[Written],
-    order: &Order<'_>,
+    rows: &[IndexRow],
+    (repo, tree, target): (&Repository, &ObjectId, &Path),
 ) -> Result<(), Error> {
-    let shown = order.dir.join("tree/.git/index");
     let (mut index, mut entries) = match index {
         StatIndex::None => return Ok(()),
         StatIndex::Copied(index, entries) => (index, entries),
-        StatIndex::Made(index) => (index, HashMap::new()),
+        StatIndex::Made => return Ok(repo.objects()?.write_index(target, tree, rows)?),
     };
-    let made = order.snapshot.index.is_none();
-    for file in written {
-        let known = entries.remove(file.path.as_bytes());
-        let entry = match known {
-            Some(entry) if holds(&entry, file.mode, &file.oid) => entry,
-            None if made => blank(file).map_err(failed(&shown))?,
-            Some(_) | None => continue,
-        };
-        index.add(&stamped(entry, file)).map_err(failed(&shown))?;
+    for row in rows {
+        let TreeEntry { path, mode, oid } = &row.entry;
+        let Some(stat) = &row.stat else { continue };
+        if let Some(mut entry) = entries.remove(path.as_bytes())
+            && holds(&entry, *mode, oid)
+        {
+            stat.stamp(&mut entry);
+            index.add(&entry).map_err(failed(target))?;
+        }
     }
-    index.write().map_err(failed(&shown))?;
+    index.write().map_err(failed(target))?;
     Ok(())
 }
 
@@ -105,41 +105,4 @@ fn failed(path: &Path) -> impl FnOnce(git2::Error) -> Error {
 
 fn stage(entry: &IndexEntry) -> u16 {
     (entry.flags >> 12) & 3
-}
-
-fn blank(file: &Written) -> Result<IndexEntry, git2::Error> {
-    Ok(IndexEntry {
-        ctime: IndexTime::new(0, 0),
-        mtime: IndexTime::new(0, 0),
-        dev: 0,
-        ino: 0,
-        mode: file.mode.bits(),
-        uid: 0,
-        gid: 0,
-        file_size: 0,
-        id: Oid::from_str(file.oid.as_str())?,
-        flags: 0,
-        flags_extended: 0,
-        path: file.path.as_bytes().to_vec(),
-    })
-}
-
-/// Git keeps the low 32 bits of each number.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the index format holds the low 32 bits of each number"
-)]
-fn stamped(mut entry: IndexEntry, file: &Written) -> IndexEntry {
-    let Some(stat) = &file.stat else {
-        return entry;
-    };
-    entry.ctime = IndexTime::new(stat.ctime() as i32, stat.ctime_nsec() as u32);
-    entry.mtime = IndexTime::new(stat.mtime() as i32, stat.mtime_nsec() as u32);
-    entry.dev = stat.dev() as u32;
-    entry.ino = stat.ino() as u32;
-    entry.uid = stat.uid();
-    entry.gid = stat.gid();
-    entry.file_size = stat.size() as u32;
-    entry
 }

@@ -5,7 +5,7 @@
 //! a lost file. Bytes are the objects' own. A file gets the time that the
 //! parent's file with the same bytes has, so that build caches hold.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -20,23 +20,20 @@ use super::super::layout::Layout;
 use super::super::snapshot::FileTime;
 use super::super::{Error, Order};
 use super::stat_index::StatIndex;
-use crate::git::{Objects, TreeEntry};
-use crate::model::{ObjectId, RepoPath, TreeMode};
+use crate::git::{IndexRow, IndexStat, Objects, Repository, TreeEntry};
+use crate::model::{RepoPath, TreeMode};
 
 /// One entry as it was written.
-pub(super) struct Written {
-    pub(super) path: RepoPath,
-    pub(super) mode: TreeMode,
-    pub(super) oid: ObjectId,
+pub(in super::super) struct Written {
+    /// What an index says of it; of a submodule's directory nothing.
+    pub(in super::super) row: IndexRow,
     pub(super) identity: Identity,
-    /// `None` for a submodule: its directory says nothing of its commit.
-    pub(super) stat: Option<Metadata>,
 }
 
 /// What every thread needs.
 struct Job<'a> {
-    order: &'a Order<'a>,
-    tree: PathBuf,
+    repo: &'a Repository,
+    tree: &'a Path,
     fallback: FileTime,
     failed: AtomicBool,
 }
@@ -46,9 +43,7 @@ pub(super) fn write(order: &Order<'_>, index: &StatIndex) -> Result<Vec<Written>
     let snapshot = order.snapshot;
     let mut entries = order.repo.objects()?.entries(&snapshot.tree)?;
     entries.retain(|entry| !snapshot.absent.contains(&entry.path));
-    let tree = Layout(order.dir).tree();
-    make_directories(&tree, &entries)?;
-    let work: Vec<(TreeEntry, Option<FileTime>)> = entries
+    let work = entries
         .into_iter()
         .map(|entry| {
             let seen = snapshot.seen.get(&entry.path).copied();
@@ -56,9 +51,20 @@ pub(super) fn write(order: &Order<'_>, index: &StatIndex) -> Result<Vec<Written>
             (entry, time)
         })
         .collect();
+    write_entries(order.repo, &Layout(order.dir).tree(), work)
+}
+
+/// Writes entries beneath a directory in which nothing stands at their paths,
+/// each with the time that is known of it.
+pub(in super::super) fn write_entries(
+    repo: &Repository,
+    tree: &Path,
+    work: Vec<(TreeEntry, Option<FileTime>)>,
+) -> Result<Vec<Written>, Error> {
+    make_directories(tree, work.iter().map(|(entry, _)| entry))?;
     let job = Job {
-        order,
-        fallback: a_second_before(&tree)?,
+        repo,
+        fallback: a_second_before(tree)?,
         tree,
         failed: AtomicBool::new(false),
     };
@@ -93,7 +99,10 @@ fn a_second_before(tree: &Path) -> Result<FileTime, Error> {
     Ok((i64::try_from(seconds).unwrap_or(0), 0))
 }
 
-fn make_directories(tree: &Path, entries: &[TreeEntry]) -> Result<(), Error> {
+fn make_directories<'a>(
+    tree: &Path,
+    entries: impl Iterator<Item = &'a TreeEntry>,
+) -> Result<(), Error> {
     let mut last: Option<RepoPath> = None;
     for entry in entries {
         let directory = match entry.mode {
@@ -121,7 +130,7 @@ impl Job<'_> {
     }
 
     fn write_all(&self, part: &[(TreeEntry, Option<FileTime>)]) -> Result<Vec<Written>, Error> {
-        let objects = self.order.repo.objects()?;
+        let objects = self.repo.objects()?;
         let mut written = Vec::with_capacity(part.len());
         let mut open: Option<(PathBuf, OwnedFd)> = None;
         for (entry, time) in part {
@@ -130,7 +139,7 @@ impl Job<'_> {
                 break;
             }
             let path = self.tree.join(entry.path.as_path());
-            let directory = path.parent().unwrap_or(&self.tree).to_owned();
+            let directory = path.parent().unwrap_or(self.tree).to_owned();
             let handle = match open.take() {
                 Some((last, handle)) if last == directory => handle,
                 Some(_) | None => {
@@ -184,12 +193,13 @@ impl Job<'_> {
                 out.metadata().map_err(failed())?
             }
         };
+        let stat = (entry.mode != TreeMode::Gitlink).then(|| IndexStat::of(&metadata));
         Ok(Written {
-            path: entry.path.clone(),
-            mode: entry.mode,
-            oid: entry.oid.clone(),
+            row: IndexRow {
+                entry: entry.clone(),
+                stat,
+            },
             identity: Identity::of(&metadata),
-            stat: (entry.mode != TreeMode::Gitlink).then_some(metadata),
         })
     }
 }

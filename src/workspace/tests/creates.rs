@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::fixture::{Fixture, agent, chmod, put};
 use crate::model::{ViewAccess, ViewMode, ViewSource, WorkspaceChoice};
-use crate::workspace::{Access, BACKENDS, Ground, Order, choose};
+use crate::workspace::{Access, Ground, Order, choose};
 
 #[test]
 fn status_inside_is_the_parents_and_reads_no_file() {
@@ -204,7 +204,7 @@ fn carried_files_come_along_and_only_their_changes_are_told() {
         .iter()
         .map(|one| (one.path.text(), one.files))
         .collect();
-    assert_eq!(ignored, [("node_modules/b/", 1), (".env", 1)]);
+    assert_eq!(ignored, [(".env", 1), ("node_modules/b/", 1)]);
     assert_eq!(
         fs::read(fixture.keep().join(".env")).expect("because it was kept"),
         b"SECRET=2\n"
@@ -215,21 +215,33 @@ fn carried_files_come_along_and_only_their_changes_are_told() {
 fn what_cannot_be_had_is_refused_by_name() {
     let fixture = Fixture::new();
     let repo = fixture.repo();
-    let ground = Ground {
+    let bases = fixture.state.join("bases");
+    let ground = |mode, merges| Ground {
         repo: &repo,
         state: &fixture.state,
-        mode: ViewMode::InPlace,
+        bases: &bases,
+        mode,
+        merges,
+        warm: None,
     };
-    let (_, reason) = choose(WorkspaceChoice::Auto, &ground).expect("because one works");
+    let in_place = || ground(ViewMode::InPlace, Ok(()));
+    let (_, reason) = choose(WorkspaceChoice::Auto, in_place()).expect("because one works");
     assert_eq!(
         reason,
         "checkout: plain files work on any file system and kernel"
     );
-    for choice in [WorkspaceChoice::Overlay, WorkspaceChoice::Reflink] {
-        let known = BACKENDS.iter().any(|entry| entry.choice == choice);
-        let refused = choose(choice, &ground).is_err_and(|error| error.is_usage());
-        assert_ne!(known, refused);
-    }
+    let refused = |ground: Ground<'_>| {
+        let error =
+            choose(WorkspaceChoice::Overlay, ground).expect_err("because it is not to be had");
+        assert!(error.is_usage());
+        error.to_string()
+    };
+    assert!(refused(in_place()).contains("no mounts can be made"));
+    let why = refused(ground(
+        ViewMode::Mounted,
+        Err("its file system keeps no attributes"),
+    ));
+    assert!(why.contains("keeps no attributes"), "{why}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -18,7 +19,8 @@ use crate::model::{
     AgentId, Base, ObjectId, RepoPath, TreeMode, ViewMode, WarningKind, WorkspaceChoice,
 };
 use crate::workspace::{
-    Access, Backend, Capture, Error, Ground, Harvest, Order, Snapshot, Workspace, choose, snapshot,
+    Access, Backend, Capture, Error, Ground, Harvest, Order, Snapshot, Workspace, capture, choose,
+    snapshot,
 };
 
 pub(super) struct Fixture {
@@ -192,14 +194,17 @@ impl Fixture {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(super) fn backend(&self) -> Box<dyn Backend> {
+    pub(super) fn backend(&self) -> Arc<dyn Backend> {
         let repo = self.repo();
         let ground = Ground {
             repo: &repo,
             state: &self.state,
+            bases: &self.state.join("bases"),
             mode: ViewMode::InPlace,
+            merges: Err("nothing is mounted"),
+            warm: None,
         };
-        choose(WorkspaceChoice::Auto, &ground)
+        choose(WorkspaceChoice::Auto, ground)
             .expect("because one backend works everywhere")
             .0
     }
@@ -243,10 +248,7 @@ impl Fixture {
             at: Timestamp::UNIX_EPOCH,
             message: "result",
         };
-        workspace
-            .backend()
-            .capture(workspace, &harvest)
-            .expect("because it can be read")
+        capture(workspace, &harvest).expect("because it can be read")
     }
 
     /// The bytes of everything in the parent's git directory that is not ours

@@ -39,11 +39,8 @@ fn thirty_two_at_once_are_made_registered_and_removed() {
             let fixture = &fixture;
             scope.spawn(move || {
                 let dir = fixture.agent_dir(number);
-                fixture.backend().dispose(&dir).expect("because it is ours");
-                fixture
-                    .backend()
-                    .dispose(&dir)
-                    .expect("because gone is fine");
+                crate::workspace::dispose(&dir).expect("because it is ours");
+                crate::workspace::dispose(&dir).expect("because gone is fine");
             });
         }
     });
@@ -99,10 +96,7 @@ fn removal_takes_away_whatever_an_agent_left() {
         .expect("because there is a shell");
     assert!(made.success());
     put(tree, b"deep-1", b"in the way\n");
-    workspace
-        .backend()
-        .dispose(&workspace.dir)
-        .expect("because it is ours");
+    crate::workspace::dispose(&workspace.dir).expect("because it is ours");
     assert!(!workspace.dir.exists());
     assert!(outside.join("precious").exists());
     assert!(!fixture.top.join(".git/worktrees").exists());

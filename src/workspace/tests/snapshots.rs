@@ -377,10 +377,7 @@ fn a_linked_worktree_and_borrowed_objects_serve_as_parent() {
         let id = ["-c", "user.name=x", "-c", "user.email=x@y"];
         let commit = [&id[..], &["commit", "-qam", "inside"]].concat();
         fixture.git_in(&workspace.tree, &commit);
-        workspace
-            .backend()
-            .dispose(&dir)
-            .expect("because it is ours");
+        crate::workspace::dispose(&dir).expect("because it is ours");
     }
 }
 

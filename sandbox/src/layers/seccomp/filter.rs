@@ -10,7 +10,7 @@ use libc::sock_filter;
 
 use super::table::TABLE;
 use super::verdict::{Case, Test, Verdict};
-use super::{Internet, Neighbours, Reach, Recording};
+use super::{Internet, Neighbours, Reach, Recording, Renames};
 
 const LOAD: u16 = 0x20;
 const AND: u16 = 0x54;
@@ -45,6 +45,10 @@ pub(super) fn program(reach: Reach, recording: Recording) -> Vec<sock_filter> {
             Recording::Listener => libc::SECCOMP_RET_USER_NOTIF,
             Recording::Nobody => EPERM,
         },
+        asked: match (reach.renames, recording) {
+            (Renames::Keeper, Recording::Listener) => libc::SECCOMP_RET_USER_NOTIF,
+            (Renames::Keeper, Recording::Nobody) | (Renames::Kernel, _) => ALLOWED,
+        },
     };
     let mut program = vec![
         say(LOAD, TABLE_AT),
@@ -77,6 +81,8 @@ struct Writer {
     reach: Reach,
     /// The answer to a call whose refusal is a fact for the record.
     refused: u32,
+    /// The answer to a call that the keeper may make for the command.
+    asked: u32,
 }
 
 impl Writer {
@@ -105,6 +111,7 @@ impl Writer {
     fn leaf(&self, verdict: Verdict) -> Vec<sock_filter> {
         match verdict {
             Verdict::Allow => vec![say(RETURN, ALLOWED)],
+            Verdict::Asked => vec![say(RETURN, self.asked)],
             Verdict::Refuse => vec![say(RETURN, self.refused)],
             Verdict::Quiet => vec![say(RETURN, EPERM)],
             Verdict::Missing => vec![say(RETURN, ENOSYS)],

@@ -50,16 +50,26 @@ pub(crate) enum Neighbours {
     Near,
 }
 
-/// What the filter has to see to because no namespace does.
+/// Who renames directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renames {
+    /// The kernel, as far as it can.
+    Kernel,
+    /// The keeper, where the kernel cannot; it is asked about every rename.
+    Keeper,
+}
+
+/// What the filter has to see to because no namespace does, and no kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) internet: Internet,
     pub(crate) neighbours: Neighbours,
+    pub(crate) renames: Renames,
 }
 
 impl Reach {
     /// Denied is what the policy wants denied and no namespace takes away.
-    pub(crate) fn of(policy: &Policy, spaces: &Spaces) -> Self {
+    pub(crate) fn of(policy: &Policy, spaces: &Spaces, renames: Renames) -> Self {
         let internet = match policy.network {
             Network::None | Network::Gateway { .. }
                 if !spaces.net() && !policy.waives(Layer::Network) =>
@@ -76,6 +86,7 @@ impl Reach {
         Self {
             internet,
             neighbours,
+            renames,
         }
     }
 
@@ -147,6 +158,14 @@ pub(crate) fn apply(policy: &Policy, reach: Reach) -> Result<Applied, LayerError
         listener: None,
         unrecorded: Some(why_not(&refused)),
     })
+}
+
+/// As [`apply`] without a listener, whose calls nobody could answer.
+pub(crate) fn apply_unheard(policy: &Policy, reach: Reach) -> io::Result<()> {
+    if policy.waives(Layer::Seccomp) {
+        return Ok(());
+    }
+    install(&filter::program(reach, Recording::Nobody))
 }
 
 fn why_not(refused: &io::Error) -> String {

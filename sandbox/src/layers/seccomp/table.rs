@@ -96,7 +96,7 @@ const COMMON: &[Row] = calls! {
         SYS_fstat SYS_newfstatat SYS_statx SYS_statfs SYS_fstatfs SYS_cachestat
         SYS_getdents64 SYS_getcwd SYS_chdir SYS_fchdir SYS_faccessat SYS_faccessat2
         SYS_mkdirat SYS_unlinkat SYS_symlinkat SYS_linkat SYS_readlinkat
-        SYS_renameat SYS_renameat2 SYS_fchown SYS_fchownat SYS_utimensat SYS_umask
+        SYS_fchown SYS_fchownat SYS_utimensat SYS_umask
         SYS_flock SYS_dup SYS_dup3 SYS_pipe2 SYS_name_to_handle_at
         SYS_setxattr SYS_lsetxattr SYS_fsetxattr SYS_setxattrat
         SYS_getxattr SYS_lgetxattr SYS_fgetxattr SYS_getxattrat
@@ -104,6 +104,9 @@ const COMMON: &[Row] = calls! {
         SYS_removexattr SYS_lremovexattr SYS_fremovexattr SYS_removexattrat
         SYS_file_getattr SYS_file_setattr
         SYS_inotify_init1 SYS_inotify_add_watch SYS_inotify_rm_watch;
+    // Where directories are renamed for the command. Whoever has file rules of
+    // its own must not be served by somebody who has them not.
+    ASKED => SYS_renameat SYS_renameat2 SYS_landlock_restrict_self;
     // What is mounted can be read in procfs as well.
     ALLOW => SYS_statmount SYS_listmount;
     // Waiting for descriptors; transfers in the background.
@@ -126,7 +129,7 @@ const COMMON: &[Row] = calls! {
         SYS_getpid SYS_getppid SYS_gettid SYS_set_tid_address SYS_setsid SYS_getsid
         SYS_setpgid SYS_getpgid SYS_pidfd_open SYS_pidfd_send_signal SYS_process_mrelease
         SYS_prctl SYS_seccomp SYS_landlock_create_ruleset SYS_landlock_add_rule
-        SYS_landlock_restrict_self SYS_futex SYS_futex_waitv SYS_futex_wake
+        SYS_futex SYS_futex_waitv SYS_futex_wake
         SYS_futex_wait SYS_futex_requeue SYS_set_robust_list SYS_get_robust_list
         SYS_rseq SYS_rseq_slice_yield SYS_restart_syscall
         SYS_lsm_get_self_attr SYS_lsm_set_self_attr SYS_lsm_list_modules;
@@ -182,7 +185,8 @@ const HERE: &[Row] = calls! {
     CREAT => SYS_creat;
     OPEN => SYS_open;
     MKNOD => SYS_mknod;
-    ALLOW => SYS_stat SYS_lstat SYS_access SYS_getdents SYS_rename SYS_mkdir SYS_rmdir
+    ASKED => SYS_rename;
+    ALLOW => SYS_stat SYS_lstat SYS_access SYS_getdents SYS_mkdir SYS_rmdir
         SYS_link SYS_unlink SYS_symlink SYS_readlink SYS_chown SYS_lchown
         SYS_utime SYS_utimes SYS_futimesat SYS_ustat SYS_sysfs
         SYS_poll SYS_select SYS_epoll_create SYS_epoll_wait SYS_eventfd SYS_signalfd

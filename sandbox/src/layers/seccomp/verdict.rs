@@ -12,6 +12,9 @@ use libc::c_int;
 pub(super) enum Verdict {
     /// It is the kernel's business.
     Allow,
+    /// The same, but the keeper is asked first where it renames directories
+    /// for the command.
+    Asked,
     /// `EPERM`, and a fact for the record: no ordinary program makes it.
     Refuse,
     /// `EPERM` without a record: ordinary programs try it and go on without.
@@ -53,6 +56,7 @@ const fn word(number: c_int) -> u32 {
 }
 
 pub(super) const ALLOW: Verdict = Verdict::Allow;
+pub(super) const ASKED: Verdict = Verdict::Asked;
 pub(super) const REFUSE: Verdict = Verdict::Refuse;
 pub(super) const QUIET: Verdict = Verdict::Quiet;
 pub(super) const MISSING: Verdict = Verdict::Missing;
