@@ -124,8 +124,14 @@ mod tests {
     #[test]
     fn finds_no_fewer_paths_than_git_would() {
         let mut rules = FilterRules::default();
-        rules.add(b"", b"* text=auto\n# *.c filter=x\n*.png filter=lfs -text\n");
-        rules.add(b"data", b"/in/**/*.bin filter=lfs\nwide working-tree-encoding=UTF-16\n");
+        rules.add(
+            b"",
+            b"* text=auto\n# *.c filter=x\n*.png filter=lfs -text\n",
+        );
+        rules.add(
+            b"data",
+            b"/in/**/*.bin filter=lfs\nwide working-tree-encoding=UTF-16\n",
+        );
         for (path, expected) in [
             (&b"a.png"[..], true),
             (b"deep/er/A.PNG", true),
@@ -139,7 +145,11 @@ mod tests {
         ] {
             assert_eq!(rules.may_concern(path), expected, "{path:?}");
         }
-        for all in [&b"[attr]big filter=lfs"[..], b"\"a b\" filter=x", b"a[b]c filter=x"] {
+        for all in [
+            &b"[attr]big filter=lfs"[..],
+            b"\"a b\" filter=x",
+            b"a[b]c filter=x",
+        ] {
             let mut rules = FilterRules::default();
             rules.add(b"", all);
             assert!(rules.may_concern(b"any/thing"));

@@ -6,9 +6,7 @@
 //! a process of git and a list of all paths would cost more than the look
 //! itself.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
-
+use super::IndexStat;
 use super::objects::from_raw;
 use crate::model::{ObjectId, TreeMode};
 
@@ -60,44 +58,14 @@ impl IndexKey {
         &self.0
     }
 
-    fn number(&self, at: usize) -> u32 {
-        let bytes = &self.0[at..at + 4];
-        u32::from_be_bytes(bytes.try_into().expect("because four bytes were taken"))
-    }
-
-    /// Whether it is a regular file with these times, at this place and of
-    /// this size, to the nanosecond.
+    /// What it says of the file.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the index format holds the low 32 bits of each number"
-    )]
-    pub fn describes(&self, file: &Metadata) -> bool {
-        let now = [
-            file.ctime() as u32,
-            file.ctime_nsec() as u32,
-            file.mtime() as u32,
-            file.mtime_nsec() as u32,
-            file.dev() as u32,
-            file.ino() as u32,
-        ];
-        let then = [0, 4, 8, 12, 16, 20].map(|at| self.number(at));
-        file.is_file() && now == then && self.number(36) == file.size() as u32
-    }
-
-    /// When the file was modified: seconds and nanoseconds.
-    #[must_use]
-    pub fn modified(&self) -> (u32, u32) {
-        (self.number(8), self.number(12))
-    }
-
-    /// Whether the file was modified or changed when the index was written, or
-    /// later: it may have been changed again unseen.
-    #[must_use]
-    pub fn is_racy(&self, index_written: (i64, u32)) -> bool {
-        let time = |at| (i64::from(self.number(at)), self.number(at + 4));
-        time(0) >= index_written || time(8) >= index_written
+    pub fn stat(&self) -> IndexStat {
+        // The mode, at 24, is no part of it.
+        IndexStat::from_numbers([0, 4, 8, 12, 16, 20, 28, 32, 36].map(|at| {
+            let bytes = &self.0[at..at + 4];
+            u32::from_be_bytes(bytes.try_into().expect("because four bytes were taken"))
+        }))
     }
 }
 

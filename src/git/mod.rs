@@ -7,6 +7,7 @@
 //! - `command`: the git program, its version and environment
 //! - `repository`: where one repository's directories are; HEAD
 //! - `objects`, `trees`, `levels`, `diff`: blobs, commits, trees and what differs
+//! - `large`: blobs as files, in bounded memory
 //! - `whole`: whether what a ref pins is all there
 //! - `refs`, `registration`: what the repository is told of us
 //! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
@@ -22,6 +23,7 @@ mod diff;
 mod error;
 mod index_file;
 mod index_scan;
+mod large;
 mod levels;
 mod merge;
 mod merge_answer;

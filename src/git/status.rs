@@ -81,7 +81,10 @@ impl Repository {
             .flat_map(|name| settings.map(|(key, value)| (name, key, value)));
         for (at, (name, key, value)) in off.enumerate() {
             call = call
-                .env(&format!("GIT_CONFIG_KEY_{at}"), format!("filter.{name}.{key}"))
+                .env(
+                    &format!("GIT_CONFIG_KEY_{at}"),
+                    format!("filter.{name}.{key}"),
+                )
                 .env(&format!("GIT_CONFIG_VALUE_{at}"), value)
                 .env("GIT_CONFIG_COUNT", (at + 1).to_string());
         }

@@ -156,7 +156,7 @@ impl IndexFindings {
         let mut raw = HashMap::new();
         for (path, doubtful) in &self.doubtful {
             let oid = doubtful.raw.as_ref().or_else(|| read.get(path));
-            if let Some(oid) = oid.filter(|_| !doubtful.key.is_racy(index.written())) {
+            if let Some(oid) = oid.filter(|_| !doubtful.key.stat().is_racy(index.written())) {
                 raw.insert(doubtful.key, oid.clone());
             }
         }
@@ -306,9 +306,9 @@ fn same_sizes(
     let same = part.iter().map(|(_, doubtful, pair)| {
         let size: [u8; 4] = pair[20..].try_into().expect("because four bytes are left");
         // A blob that is not there says nothing of its file.
-        objects.blob_size(&doubtful.oid).is_ok_and(|blob| {
-            blob & u64::from(u32::MAX) == u64::from(u32::from_be_bytes(size))
-        })
+        objects
+            .blob_size(&doubtful.oid)
+            .is_ok_and(|blob| blob & u64::from(u32::MAX) == u64::from(u32::from_be_bytes(size)))
     });
     Ok(same.collect())
 }

@@ -76,11 +76,7 @@ impl Known {
         }
     }
 
-    fn write(
-        &self,
-        pairs: &[Pair],
-        raw: &HashMap<IndexKey, ObjectId>,
-    ) -> std::io::Result<()> {
+    fn write(&self, pairs: &[Pair], raw: &HashMap<IndexKey, ObjectId>) -> std::io::Result<()> {
         let directory = self.path.parent().unwrap_or(&self.path);
         fs::create_dir_all(directory)?;
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
@@ -136,6 +132,5 @@ fn parse(bytes: &[u8]) -> Option<Parsed> {
             Some((IndexKey::from_bytes(*key), oid))
         })
         .collect::<Option<_>>()?;
-    rest.is_empty()
-        .then(|| (pairs.as_chunks().0.to_vec(), raw))
+    rest.is_empty().then(|| (pairs.as_chunks().0.to_vec(), raw))
 }

@@ -17,7 +17,8 @@ use super::mirror::Settings;
 use super::snapshot::FileTime;
 use super::{Error, IndexCopy};
 use crate::git::{
-    IndexFlag, IndexKey, Objects, Repository, Status, StatusEntry, SubmoduleState, TreeEdit,
+    IndexFlag, IndexKey, IndexStat, Objects, Repository, Status, StatusEntry, SubmoduleState,
+    TreeEdit,
 };
 use crate::model::{ObjectId, PathText, RepoPath, TreeMode, Warning, WarningKind};
 
@@ -92,7 +93,9 @@ impl Look {
         let (status, findings) = std::thread::scope(|threads| {
             let findings = threads.spawn(|| IndexFindings::take(repo, &index, &settings));
             let status = repo.status(index.path(), &filters);
-            let findings = findings.join().expect("because reading an index cannot panic");
+            let findings = findings
+                .join()
+                .expect("because reading an index cannot panic");
             (status, findings)
         });
         Ok(Self {
@@ -302,7 +305,7 @@ impl Reader<'_> {
         let oid = objects.write_blob_from(&mut open, &shown)?;
         let mut finding = Finding::put(path, self.mode(&metadata, hint), oid.clone());
         let doubt = hint.doubted.as_ref();
-        if doubt.is_some_and(|doubt| doubt.key.describes(&metadata)) {
+        if doubt.is_some_and(|doubt| doubt.key.stat() == IndexStat::of(&metadata)) {
             finding.learnt = Some((path.clone(), oid));
         }
         let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
@@ -316,9 +319,9 @@ impl Reader<'_> {
         let doubt = hint.doubted.as_ref()?;
         let (mode, _) = hint.index.as_ref()?;
         let raw = doubt.raw.as_ref().filter(|raw| objects.contains(raw))?;
-        let (seconds, nanos) = doubt.key.modified();
+        let modified = doubt.key.stat().modified();
         let mut finding = Finding::put(path, *mode, raw.clone());
-        finding.seen = Some((path.clone(), (i64::from(seconds), nanos)));
+        finding.seen = Some((path.clone(), modified));
         Some(finding)
     }
 

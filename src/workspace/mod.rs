@@ -10,7 +10,7 @@
 //! - `converted`, `known`: what the index says that git does not, and what was learnt of it before
 //! - `backend`: the trait, the table's words, the choice
 //! - `overlay/`: layers that agents share, and one of their own
-//! - `checkout/`: plain files, for any file system and kernel
+//! - `checkout/`: plain files, for any file system and kernel, and cloned ones
 //! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper` (on `lowers`): two ways of finding what changed, one list of it in `findings`
@@ -70,6 +70,12 @@ pub const BACKENDS: &[BackendEntry] = &[
         choice: crate::model::WorkspaceChoice::Overlay,
         probe: overlay::probe,
         make: overlay::make,
+    },
+    BackendEntry {
+        kind: BackendKind::Reflink,
+        choice: crate::model::WorkspaceChoice::Reflink,
+        probe: checkout::probe_reflink,
+        make: checkout::make_reflink,
     },
     BackendEntry {
         kind: BackendKind::Checkout,

@@ -7,4 +7,5 @@ mod fixture;
 mod layers;
 mod lifetime;
 mod random;
+mod reflinks;
 mod snapshots;
