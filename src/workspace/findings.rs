@@ -43,7 +43,8 @@ pub(super) struct Found {
     pub(super) content: Content,
 }
 
-/// A file that goes to the keep directory without lying where the agent wrote.
+/// What goes to the keep directory without lying where the agent wrote, if
+/// what it lies in goes there.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Elsewhere {
     pub(super) path: Vec<u8>,
@@ -75,7 +76,7 @@ pub(super) struct Findings {
 pub(super) struct Aside {
     /// Paths as raw bytes: no tree could hold some of them.
     pub(super) paths: Vec<Vec<u8>>,
-    /// Files that belong to these paths and lie elsewhere.
+    /// Files that may belong to these paths and lie elsewhere.
     pub(super) elsewhere: Vec<Elsewhere>,
     /// The kernel's marks among the agent's files, which are no files.
     pub(super) whiteouts: Vec<Vec<u8>>,

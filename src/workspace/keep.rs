@@ -87,7 +87,7 @@ fn grouped<T>(sorted: &BTreeSet<Vec<u8>>, list: Vec<T>, path: fn(&T) -> &Vec<u8>
     groups
 }
 
-/// Writes a file that lies elsewhere.
+/// Writes what lies elsewhere.
 fn write(objects: &Objects, one: &Elsewhere, target: &Path) -> Result<(), Error> {
     let failed = || file("keep", target);
     if let Some(directory) = target.parent() {
@@ -107,6 +107,8 @@ fn write(objects: &Objects, one: &Elsewhere, target: &Path) -> Result<(), Error>
     };
     match (&one.content, one.mode) {
         (Content::Own, _) => Ok(()),
+        // A submodule is an empty directory in every workspace.
+        (_, TreeMode::Gitlink) => fs::create_dir(target).map_err(failed()),
         (Content::Object(oid), TreeMode::Symlink) => {
             let text = objects.read_blob(oid)?;
             symlink(path_of(&text), target).map_err(failed())

@@ -11,6 +11,7 @@
 //! - `backend`: the trait, the table's words, the choice
 //! - `overlay/`: layers that agents share, and one of their own
 //! - `checkout/`: plain files, for any file system and kernel, and cloned ones
+//! - `missing`: objects that the parent does not have, told and never fetched
 //! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper` (on `lowers`): two ways of finding what changed, one list of it in `findings`
@@ -42,6 +43,7 @@ mod layout;
 mod look;
 mod lowers;
 mod mirror;
+mod missing;
 mod need;
 mod overlay;
 mod snapshot;
@@ -59,6 +61,7 @@ pub use error::Error;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
+pub use missing::states;
 pub use need::{Need, Room, require_room, reserve};
 pub use overlay::{Warm, sweep_bases, warm};
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};

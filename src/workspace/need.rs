@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::error::file;
-use super::{Backend, Error, Order};
+use super::{Backend, Error, Order, missing};
 use crate::model::{RepoPath, TreeMode};
 
 /// What something takes of a file system.
@@ -185,9 +185,9 @@ pub(super) fn of_files(order: &Order<'_>) -> Result<Need, Error> {
         let size = match (entry.mode, known) {
             (TreeMode::Gitlink, _) => 0,
             (_, Some((id, size))) if id == entry.oid.as_str() => *size,
-            (TreeMode::File | TreeMode::Executable | TreeMode::Symlink, _) => {
-                objects.blob_size(&entry.oid)?
-            }
+            (TreeMode::File | TreeMode::Executable | TreeMode::Symlink, _) => objects
+                .blob_size(&entry.oid)
+                .map_err(|error| missing::of_object((&entry.path, &entry.oid), error))?,
         };
         need = need.and(Need::file(size));
         last = Some(entry.path);

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::look::{Look, TreeFound};
 use super::mirror::Settings;
-use super::{Error, IndexCopy, Mirror};
+use super::{Error, IndexCopy, Mirror, missing};
 use crate::git::Repository;
 use crate::model::{Base, ObjectId, RepoPath, Warning};
 
@@ -59,10 +59,12 @@ pub struct Snapshot {
 /// A revision names no commit; a file cannot be read (it is named); git could
 /// not be run; or the objects directory takes no more.
 pub fn snapshot(repo: &Repository, base: &Base, scratch: &Path) -> Result<Snapshot, Error> {
-    match base {
+    let taken = match base {
         Base::Worktree => of_worktree(repo, scratch),
         Base::Revision(rev) => of_revision(repo, rev),
-    }
+    }?;
+    missing::require_all(repo, &taken)?;
+    Ok(taken)
 }
 
 /// The parent's tree as it stands now.
@@ -106,7 +108,8 @@ fn of_worktree(repo: &Repository, scratch: &Path) -> Result<Snapshot, Error> {
         let mirror = mirror.join().expect("because asking git cannot panic");
         (look, head_ref, mirror)
     });
-    let (look, head_ref) = (look?, head_ref?);
+    let look = look.map_err(|error| missing::of_look(repo, error))?;
+    let head_ref = head_ref?;
     let TreeFound {
         tree,
         head_tree,

@@ -283,7 +283,15 @@ impl Walk<'_> {
         }
         let through = match shown {
             Shown::Nothing => return Ok(()),
-            Shown::Leaf(TreeMode::Gitlink, _) => Through::Nothing,
+            Shown::Leaf(mode @ TreeMode::Gitlink, oid) => {
+                // An empty directory, which may lie in something ignored.
+                self.findings.aside.elsewhere.push(Elsewhere {
+                    path: path.clone(),
+                    mode,
+                    content: Content::Object(oid),
+                });
+                Through::Nothing
+            }
             Shown::Directory(below) => Through::Moved(below),
             Shown::Leaf(mode, oid) => {
                 return self.file(plain, (mode, Content::Object(oid)), before);
@@ -488,7 +496,7 @@ impl Walk<'_> {
     /// Notes what shows through a directory that is put aside.
     fn take_along(&mut self, path: Vec<u8>, shown: Shown) -> Result<(), Error> {
         let (mode, content) = match shown {
-            Shown::Nothing | Shown::Leaf(TreeMode::Gitlink, _) => return Ok(()),
+            Shown::Nothing => return Ok(()),
             Shown::Leaf(mode, oid) => (mode, Content::Object(oid)),
             Shown::Carried(lower) => {
                 let metadata = lower.symlink_metadata().map_err(file("look at", &lower))?;

@@ -33,3 +33,4 @@ mod plan_errors;
 mod results;
 mod setup;
 mod shims;
+mod told_states;

@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
 use super::super::error::file;
 use super::super::identity::Identity;
 use super::super::layout::Layout;
+use super::super::missing::of_object;
 use super::super::snapshot::FileTime;
 use super::super::{Error, Order};
 use super::clones::{CloneDirectory, Clones, clone_into};
@@ -242,12 +243,14 @@ impl Job<'_> {
         let shown = place.path.join(name);
         let time = times(piece.time.unwrap_or(self.fallback));
         let failed = |errno: rustix::io::Errno| file("write", &shown)(errno.into());
-        let file = match entry.mode {
+        let made = match entry.mode {
             TreeMode::File => write_file(objects, (place, name), piece, 0o644)?,
             TreeMode::Executable => write_file(objects, (place, name), piece, 0o755)?,
             TreeMode::Symlink | TreeMode::Gitlink => {
                 if entry.mode == TreeMode::Symlink {
-                    let text = objects.read_blob(&entry.oid)?;
+                    let text = objects
+                        .read_blob(&entry.oid)
+                        .map_err(|error| of_object((&entry.path, &entry.oid), error))?;
                     rustix::fs::symlinkat(text, &place.handle, name).map_err(failed)?;
                     let flags = AtFlags::SYMLINK_NOFOLLOW;
                     rustix::fs::utimensat(&place.handle, name, &time, flags).map_err(failed)?;
@@ -258,11 +261,9 @@ impl Job<'_> {
             }
         };
         if matches!(entry.mode, TreeMode::File | TreeMode::Executable) {
-            rustix::fs::futimens(file.as_fd(), &time).map_err(failed)?;
+            rustix::fs::futimens(made.as_fd(), &time).map_err(failed)?;
         }
-        let metadata = file
-            .metadata()
-            .map_err(super::super::error::file("write", &shown))?;
+        let metadata = made.metadata().map_err(file("write", &shown))?;
         let stat = (entry.mode != TreeMode::Gitlink).then(|| IndexStat::of(&metadata));
         Ok(Written {
             row: IndexRow {
@@ -293,7 +294,10 @@ fn write_file(
         // What was cloned in between is not what was asked for.
         out.set_len(0).map_err(file("write", &shown))?;
     }
-    objects.copy_blob(&piece.entry.oid, piece.size, (&mut out, &shown))?;
+    let TreeEntry { path, oid, .. } = &piece.entry;
+    objects
+        .copy_blob(oid, piece.size, (&mut out, &shown))
+        .map_err(|error| of_object((path, oid), error))?;
     Ok(out)
 }
 

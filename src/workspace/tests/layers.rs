@@ -21,13 +21,13 @@ git diff --stat
 git ls-files --stage
 "#;
 
-struct Scene<'a> {
-    fixture: &'a Fixture,
-    taken: Snapshot,
+pub(super) struct Scene<'a> {
+    pub(super) fixture: &'a Fixture,
+    pub(super) taken: Snapshot,
 }
 
 impl Scene<'_> {
-    fn create(&self, number: u64, carry: &[String]) -> Workspace {
+    pub(super) fn create(&self, number: u64, carry: &[String]) -> Workspace {
         let repo = self.fixture.repo();
         let bases = self.fixture.state.join("bases");
         let ground = Ground {
@@ -105,7 +105,7 @@ fn inside(workspace: &Workspace, script: &str) -> String {
     shell(at, &command)
 }
 
-fn quoted(path: &Path) -> String {
+pub(super) fn quoted(path: &Path) -> String {
     let text = path.to_str().expect("because the fixture names it so");
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -291,4 +291,29 @@ fn agents_of_one_snapshot_share_all_but_what_they_change() {
         Some(b"built\n".to_vec())
     );
     assert_eq!(fixture.git(&["status", "--short"]), " M a.txt\n");
+}
+
+#[test]
+fn what_was_built_and_carried_along_stays_older_or_newer_than_its_sources() {
+    let fixture = Fixture::new();
+    sees_the_same(&fixture, "the checkout is made");
+    // Built, then changed and changed back: the file is newer than what was
+    // built, and no byte of it says so.
+    fixture.write("target/built", "from alpha\n");
+    let later = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(2_000_000_000);
+    fs::File::options()
+        .append(true)
+        .open(fixture.top.join("a.txt"))
+        .and_then(|file| file.set_modified(later))
+        .expect("because it is ours");
+    fixture.git(&["status"]);
+    let taken = fixture.snapshot();
+    let scene = Scene {
+        fixture: &fixture,
+        taken,
+    };
+    let workspace = scene.create(1, &["target/".to_owned()]);
+    let script =
+        "test a.txt -nt target/built; ! test src/lib.rs -nt target/built; git status --short";
+    assert_eq!(inside(&workspace, script), "");
 }

@@ -3,6 +3,8 @@
 mod bases;
 mod captures;
 mod creates;
+mod edits;
+mod equality;
 mod fixture;
 mod layers;
 mod lifetime;
