@@ -147,6 +147,8 @@ pub struct Capture {
 pub enum BackendKind {
     /// Shared layers and a private one.
     Overlay,
+    /// Plain files that share their blocks with the parent's.
+    Reflink,
     /// Plain files.
     Checkout,
 }

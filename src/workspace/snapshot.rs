@@ -100,8 +100,16 @@ pub fn current_tree(repo: &Repository, scratch: &Path) -> Result<ObjectId, Error
 }
 
 fn of_worktree(repo: &Repository, scratch: &Path) -> Result<Snapshot, Error> {
-    let look = Look::take(repo, scratch).map_err(|error| missing::of_look(repo, error))?;
-    let head_ref = repo.head_ref()?;
+    let (look, head_ref, mirror) = std::thread::scope(|threads| {
+        let head_ref = threads.spawn(|| repo.head_ref());
+        let mirror = threads.spawn(|| Mirror::take(repo));
+        let look = Look::take(repo, scratch);
+        let head_ref = head_ref.join().expect("because asking git cannot panic");
+        let mirror = mirror.join().expect("because asking git cannot panic");
+        (look, head_ref, mirror)
+    });
+    let look = look.map_err(|error| missing::of_look(repo, error))?;
+    let head_ref = head_ref?;
     let TreeFound {
         tree,
         head_tree,
@@ -123,7 +131,7 @@ fn of_worktree(repo: &Repository, scratch: &Path) -> Result<Snapshot, Error> {
         index: Some(look.index),
         warnings,
         seen,
-        mirror: Mirror::take(repo, look.settings),
+        mirror: mirror.with(look.settings),
     })
 }
 
@@ -142,7 +150,7 @@ fn of_revision(repo: &Repository, rev: &str) -> Result<Snapshot, Error> {
         index: None,
         warnings: Vec::new(),
         seen: BTreeMap::new(),
-        mirror: Mirror::take(repo, Settings::take(repo)?),
+        mirror: Mirror::take(repo).with(Settings::take(repo)?),
     })
 }
 

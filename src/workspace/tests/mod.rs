@@ -9,4 +9,5 @@ mod fixture;
 mod layers;
 mod lifetime;
 mod random;
+mod reflinks;
 mod snapshots;
