@@ -8,5 +8,6 @@ mod equality;
 mod fixture;
 mod layers;
 mod lifetime;
+mod marks;
 mod random;
 mod snapshots;
