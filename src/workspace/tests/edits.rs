@@ -70,6 +70,15 @@ const KNOWN: [&[usize]; 16] = [
 pub(super) struct Place(Vec<usize>);
 
 impl Place {
+    /// A path of known names.
+    pub(super) fn of(path: &str) -> Self {
+        let names = path.split('/').map(|name| {
+            let at = NAMES.iter().position(|one| *one == name.as_bytes());
+            at.expect("because it is one of the names")
+        });
+        Self(names.collect())
+    }
+
     fn names(&self) -> impl Iterator<Item = &'static [u8]> {
         self.0.iter().map(|at| NAMES[*at])
     }
@@ -100,7 +109,7 @@ pub(super) enum Edit {
     HardLink(Place, Place),
     Pipe(Place),
     /// An attribute that the kernel uses for its own marks.
-    Mark(Place, u8),
+    Mark(Place, String, String),
     Repository(Place),
 }
 
@@ -134,7 +143,7 @@ impl Program {
             | Edit::RemoveAll(place)
             | Edit::MakeDirectory(place)
             | Edit::Link(place, _)
-            | Edit::Mark(place, _) => !odd(place),
+            | Edit::Mark(place, ..) => !odd(place),
         });
         edits && self.locked.is_empty()
     }
@@ -172,6 +181,14 @@ fn places() -> impl Strategy<Value = Place> {
 
 fn edits() -> impl Strategy<Value = Edit> {
     let modes = prop::sample::select(vec![0o644_u32, 0o755, 0o600, 0o700, 0o4755, 0o444]);
+    let marks = prop::sample::select(vec![
+        ("opaque", "y"),
+        ("opaque", "x"),
+        ("redirect", "/src"),
+        ("redirect", "x"),
+        ("whiteout", "y"),
+        ("metacopy", ""),
+    ]);
     prop_oneof![
         4 => (places(), 0..4_u8).prop_map(|(at, text)| Edit::Write(at, text)),
         1 => (places(), any::<u8>()).prop_map(|(at, text)| Edit::Append(at, text)),
@@ -187,7 +204,9 @@ fn edits() -> impl Strategy<Value = Edit> {
         2 => (places(), 0..5_u8).prop_map(|(at, text)| Edit::Link(at, text)),
         1 => (places(), places()).prop_map(|(from, to)| Edit::HardLink(from, to)),
         1 => places().prop_map(Edit::Pipe),
-        1 => (places(), 0..12_u8).prop_map(|(at, mark)| Edit::Mark(at, mark)),
+        1 => (places(), marks).prop_map(|(at, (mark, value))| {
+            Edit::Mark(at, mark.to_owned(), value.to_owned())
+        }),
         1 => places().prop_map(Edit::Repository),
     ]
 }
@@ -262,7 +281,7 @@ fn apply(edit: &Edit, root: &Path) -> io::Result<()> {
         }
         Edit::HardLink(from, to) => fs::hard_link(file(from)?, at(to)?),
         Edit::Pipe(place) => Ok(mkfifoat(CWD, at(place)?, Mode::from_raw_mode(0o644))?),
-        Edit::Mark(place, mark) => set_mark(&at(place)?, usize::from(*mark)),
+        Edit::Mark(place, mark, value) => set_mark(&at(place)?, mark, value),
         Edit::Repository(place) => {
             let git = at(place)?.join(".git");
             fs::create_dir_all(&git)?;
@@ -284,15 +303,13 @@ fn plain(root: &Path, place: &Place) -> io::Result<PathBuf> {
 }
 
 /// Sets an attribute of the user; whether it can be is the mount's business.
-fn set_mark(path: &Path, mark: usize) -> io::Result<()> {
-    let names = ["opaque", "redirect", "whiteout", "metacopy"];
-    let values: [&[u8]; 3] = [b"y", b"/src", b"x"];
-    let name = format!("user.overlay.{}", names[mark % 4]);
+fn set_mark(path: &Path, mark: &str, value: &str) -> io::Result<()> {
+    let name = format!("user.overlay.{mark}");
     let is = path.symlink_metadata()?;
     if !is.is_dir() && !is.is_file() {
         return Err(no());
     }
-    match setxattr(path, name, values[mark / 4], XattrFlags::empty()) {
+    match setxattr(path, name, value.as_bytes(), XattrFlags::empty()) {
         Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use std::process::Command;
 use jiff::Timestamp;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-use super::edits::{Program, programs};
+use super::edits::{Edit, Place, Program, programs};
 use super::fixture::{Fixture, warned};
 use super::layers::{Scene, quoted};
 use crate::model::{Change, ObjectId, ViewSource, WarningKind};
@@ -143,6 +143,39 @@ fn every_way_of_finding_finds_the_same() {
 #[test]
 fn every_way_of_finding_finds_the_same_with_what_is_not_checked_out() {
     check(&Ground::odd(), 10);
+}
+
+/// With attributes of the user the kernel sets those of its own names under
+/// another one; with the superuser's it lets them be, and they say nothing.
+#[test]
+fn marks_that_an_agent_sets_mean_nothing() {
+    let place = Place::of;
+    let mark =
+        |path, mark: &str, value: &str| Edit::Mark(place(path), mark.to_owned(), value.to_owned());
+    let edits = vec![
+        Edit::Touch(place("src/lib.rs")),
+        mark("src", "opaque", "y"),
+        mark("src", "redirect", "/y"),
+        Edit::MakeDirectory(place("fresh/deep")),
+        mark("fresh", "redirect", "/src"),
+        Edit::Truncate(place("run.sh"), 0),
+        mark("run.sh", "whiteout", "y"),
+        mark("a.txt", "metacopy", ""),
+    ];
+    let locked = Vec::new();
+    same(&Ground::usual(), &Program { edits, locked });
+}
+
+fn same(ground: &Ground, program: &Program) {
+    let taken = ground.fixture.snapshot();
+    let fixture = &ground.fixture;
+    let scene = Scene { fixture, taken };
+    let plain = of_plain_files(&scene, 1, program, ground.gits);
+    let user = of_layers(&scene, 2, program, Mounter::User);
+    assert_eq!(user.as_ref(), Some(&plain));
+    if let Some(superuser) = of_layers(&scene, 3, program, Mounter::Superuser) {
+        assert_eq!(superuser, plain);
+    }
 }
 
 fn runner(cases: u32) -> TestRunner {
