@@ -26,14 +26,11 @@ pub trait Backend: Send + Sync {
     /// be told by [`Error::is_disk`].
     fn create(&self, order: &Order<'_>) -> Result<Workspace, Error>;
 
-    /// What a workspace takes of the disk beyond [`Need::SMALL`]; nothing
-    /// where files are shared rather than written.
+    /// What a workspace takes of the disk beyond [`Need::SMALL`].
     ///
     /// # Errors
     /// What it would hold cannot be read.
-    fn needs(&self, _order: &Order<'_>) -> Result<Need, Error> {
-        Ok(Need::default())
-    }
+    fn needs(&self, order: &Order<'_>) -> Result<Need, Error>;
 
     /// Takes what the agent changed, once its cage is empty.
     ///
