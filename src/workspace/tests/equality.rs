@@ -324,7 +324,10 @@ fn kept(root: &Path) -> Kept {
         return found;
     }
     // Files of an agent may be closed to whoever is not the superuser.
-    let opened = Command::new("chmod").args(["-R", "u+rwX"]).arg(root).status();
+    let opened = Command::new("chmod")
+        .args(["-R", "u+rwX"])
+        .arg(root)
+        .status();
     assert!(opened.is_ok_and(|status| status.success()), "chmod");
     for entry in walkdir::WalkDir::new(root).min_depth(1) {
         let entry = entry.expect("because it can be listed");
