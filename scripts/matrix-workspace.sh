@@ -32,7 +32,7 @@ trap finish EXIT
 as() { # as WHO COMMAND…
   local who=$1
   shift
-  env -i PATH="$PATH" HOME="$scratch/home-$who" GIT_CONFIG_NOSYSTEM=1 COFFERDAM_STATE_DIR="$state" \
+  env -i PATH=/usr/local/bin:/usr/bin:/bin HOME="$scratch/home-$who" GIT_CONFIG_NOSYSTEM=1 COFFERDAM_STATE_DIR="$state" \
     setpriv --reuid "$who" --regid "$who" --clear-groups "$@"
 }
 
@@ -43,7 +43,7 @@ make_fs() { # make_fs KIND PLACE
     tmpfs) mount -t tmpfs -o size=600m none "$2" ;;
     ext4) truncate -s 400M "$image"; mkfs.ext4 -q "$image"; mount -o loop "$image" "$2" ;;
     xfs) truncate -s 400M "$image"; mkfs.xfs -q "$image"; mount -o loop "$image" "$2" ;;
-    btrfs) truncate -s 400M "$image"; mkfs.btrfs -q "$image"; mount -o loop "$image" "$2" ;;
+    btrfs) truncate -s 400M "$image"; mkfs.btrfs -q "$image" >/dev/null 2>&1; mount -o loop "$image" "$2" ;;
   esac
   chmod 777 "$2"
 }
@@ -77,6 +77,9 @@ parent() { # parent WHO
 
 listing='find . -path ./.git -prune -o -printf "%p %y %m\n" | LC_ALL=C sort; find . -path ./.git -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha1sum; git status --porcelain=v1 -uall; git ls-files --stage'
 
+# wrong WHAT: the first thing that is wrong is the one that is told.
+wrong() { [ "$say" != ok ] || say=$1; }
+
 failed=0
 try() { # try WHO BACKEND WHERE WANTED
   local who=$1 backend=$2 where=$3 wanted=$4 got=0 say=ok
@@ -90,16 +93,16 @@ try() { # try WHO BACKEND WHERE WANTED
     say="exit $got: $(tail -n 2 "$scratch/seen" | tr '\n' ' ')"
   else
     (cd "$repo" && as "$who" sh -c "$listing") | sed 's/^/sh │ /' >"$scratch/here"
-    grep '^sh │ ' "$scratch/seen" | cmp -s - "$scratch/here" || say='the agent sees something else'
-    as "$who" "$binary" run --quiet --workspace "$backend" --repo "$repo" -- sh -c "cd '$repo' 2>/dev/null || :; $edits" 2>"$scratch/err" || say="edits: exit $? $(tail -n 1 "$scratch/err")"
+    grep '^sh │ ' "$scratch/seen" | cmp -s - "$scratch/here" || wrong 'the agent sees something else'
+    as "$who" "$binary" run --quiet --workspace "$backend" --repo "$repo" -- sh -c "cd '$repo' 2>/dev/null || :; $edits" 2>"$scratch/err" || wrong "edits: exit $? $(tail -n 1 "$scratch/err")"
     (cd "$repo.copy" && as "$who" sh -c "$edits")
-    diff -r --exclude=.git --exclude='*.log' --no-dereference "$repo" "$repo.copy" >"$scratch/diff" 2>&1 || say="the result differs: $(head -n 1 "$scratch/diff")"
-    as "$who" "$binary" gc --repo "$repo" --older 0s >/dev/null 2>&1 || say="gc: exit $?"
-    [ -z "$(as "$who" git -C "$repo" for-each-ref refs/cofferdam)" ] || say='refs are left'
-    [ "$(as "$who" git -C "$repo" worktree list | wc -l)" = 1 ] || say='a worktree is left'
-    [ -z "$(ls -A "$state/runs" "$state/bases" "$state/trash" 2>/dev/null | grep -v ':$')" ] || say='directories are left'
+    diff -r --exclude=.git --exclude='*.log' --no-dereference "$repo" "$repo.copy" >"$scratch/diff" 2>&1 || wrong "the result differs: $(head -n 1 "$scratch/diff")"
+    as "$who" "$binary" gc --repo "$repo" --older 0s >/dev/null 2>&1 || wrong "gc: exit $?"
+    [ -z "$(as "$who" git -C "$repo" for-each-ref refs/cofferdam)" ] || wrong 'refs are left'
+    [ "$(as "$who" git -C "$repo" worktree list | wc -l)" = 1 ] || wrong 'a worktree is left'
+    [ -z "$(ls -A "$state/runs" "$state/bases" "$state/trash" 2>/dev/null | grep -v ':$')" ] || wrong 'directories are left'
   fi
-  grep -q "$scratch" /proc/mounts && grep "$scratch" /proc/mounts | grep -q overlay && say='a mount is left'
+  grep -q "$scratch" /proc/mounts && grep "$scratch" /proc/mounts | grep -q overlay && wrong 'a mount is left'
   [ "$say" = ok ] || failed=1
   printf '%-14s %-5s %-9s %-8s %s\n' "$where" "$who" "$backend" "$wanted" "$say"
 }

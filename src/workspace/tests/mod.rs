@@ -8,6 +8,7 @@ mod equality;
 mod fixture;
 mod layers;
 mod lifetime;
+mod looks;
 mod marks;
 mod random;
 mod reflinks;
