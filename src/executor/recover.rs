@@ -8,7 +8,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use cofferdam_sandbox::{Reach, sweep_groups};
 
@@ -148,7 +147,7 @@ pub(super) fn recover_dead(
         tracing::warn!(%error, "the trash could not be emptied");
     }
     // Of a launcher that was killed while it made one or took one away.
-    if let Err(error) = workspace::sweep_bases(&site.state.bases_dir(), Duration::MAX) {
+    if let Err(error) = workspace::sweep_half_made(&site.state.bases_dir()) {
         tracing::warn!(%error, "half a shared checkout could not be removed");
     }
     let reach = match around {

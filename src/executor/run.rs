@@ -74,8 +74,13 @@ impl StartingPoint {
     pub(super) fn on(
         snapshot: Snapshot,
         choice: WorkspaceChoice,
-        ground: Ground<'_>,
+        mut ground: Ground<'_>,
     ) -> Result<Self, Error> {
+        if choice == WorkspaceChoice::Auto && !snapshot.absent.is_empty() {
+            // A shared checkout is whole: of a sparse one it would be many
+            // times the size, of a partial clone it could not be made.
+            ground.merges = Err("the parent is a sparse checkout");
+        }
         let (backend, chosen) = workspace::choose(choice, ground)
             .map_err(|error| Error::at(Stage::Workspace, error))?;
         Ok(Self {

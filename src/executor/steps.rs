@@ -41,6 +41,9 @@ fn left_out(warning: &Warning) -> String {
         WarningKind::SubmoduleChanged => "changes inside a submodule did not come along",
         WarningKind::NestedRepository => "a repository of its own did not come along as one",
         WarningKind::SpecialFile => "a socket, pipe or device did not come along",
+        WarningKind::CarriedTracked => {
+            "it was not carried along: what the agent starts from has a file of its own there"
+        }
         WarningKind::RunsOnHost
         | WarningKind::DoubtfulMerge
         | WarningKind::CaseCollision

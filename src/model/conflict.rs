@@ -86,6 +86,9 @@ pub enum WarningKind {
     SubmoduleChanged,
     /// The agent left a merge, rebase or cherry-pick unfinished.
     UnfinishedOperation,
+    /// An ignored file that was to be carried along, where what the agent
+    /// starts from has a file of its own.
+    CarriedTracked,
     /// The agent could not read or hash something; it was kept aside.
     Unreadable,
 }

@@ -4,6 +4,7 @@
 //! caller never asks which backend it has: a new one needs no change outside
 //! this room. Mounts nothing and starts nothing.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,6 +83,8 @@ pub struct Workspace {
     pub(super) repo: Repository,
     pub(super) basis: Basis,
     pub(super) identities: Identities,
+    /// What its files lie over, held as long as anybody may look at them.
+    pub(super) _stands_on: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Workspace {

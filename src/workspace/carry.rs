@@ -7,6 +7,7 @@
 //! link, links as links. A file that is not ignored is never carried: it is
 //! in the snapshot already, or git does not know of it.
 
+use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, symlink};
@@ -20,7 +21,8 @@ use super::identity::{Identities, Identity};
 use super::look::warning;
 use super::{Error, Need, Order};
 use crate::config::Scope;
-use crate::model::{PathText, RepoPath, Warning, WarningKind};
+use crate::git::Objects;
+use crate::model::{ObjectId, PathText, RepoPath, Warning, WarningKind};
 
 /// One line: does it take in or leave out, and what.
 struct Rule {
@@ -78,6 +80,7 @@ fn taken(order: &Order<'_>, warnings: &mut Vec<Warning>) -> Result<Option<Vec<Re
             "-z",
         ])
         .output()?;
+    let mut ground = Ground::of(order)?;
     let mut taken = Vec::new();
     for bytes in listed.split(|b| *b == 0).filter(|b| !b.is_empty()) {
         let Ok(path) = RepoPath::from_bytes(bytes) else {
@@ -88,11 +91,78 @@ fn taken(order: &Order<'_>, warnings: &mut Vec<Warning>) -> Result<Option<Vec<Re
             continue;
         };
         let last = rules.iter().rev().find(|rule| rule.paths.holds(&path));
-        if last.is_some_and(|rule| rule.takes) {
-            taken.push(path);
+        if !last.is_some_and(|rule| rule.takes) {
+            continue;
+        }
+        match ground.is_free(&path)? {
+            true => taken.push(path),
+            false => warnings.push(warning(&path, WarningKind::CarriedTracked)),
         }
     }
     Ok(Some(taken))
+}
+
+/// The tree that the agent starts from, asked where nothing stands in it. What
+/// the parent ignores now, an older commit may have; the agent gets that.
+struct Ground<'a> {
+    objects: Objects,
+    tree: &'a ObjectId,
+    directories: HashMap<RepoPath, Standing>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Nothing,
+    Directory,
+    Leaf,
+}
+
+impl<'a> Ground<'a> {
+    fn of(order: &Order<'a>) -> Result<Self, Error> {
+        Ok(Self {
+            objects: order.repo.objects()?,
+            tree: &order.snapshot.tree,
+            directories: HashMap::new(),
+        })
+    }
+
+    fn is_free(&mut self, path: &RepoPath) -> Result<bool, Error> {
+        let above = match path.parent() {
+            Some(parent) => self.directory(&parent)?,
+            None => Standing::Directory,
+        };
+        Ok(match above {
+            Standing::Nothing => true,
+            Standing::Leaf => false,
+            Standing::Directory => self.standing(path)? == Standing::Nothing,
+        })
+    }
+
+    fn directory(&mut self, path: &RepoPath) -> Result<Standing, Error> {
+        if let Some(known) = self.directories.get(path) {
+            return Ok(*known);
+        }
+        let above = match path.parent() {
+            Some(parent) => self.directory(&parent)?,
+            None => Standing::Directory,
+        };
+        let standing = match above {
+            Standing::Directory => self.standing(path)?,
+            Standing::Nothing | Standing::Leaf => above,
+        };
+        self.directories.insert(path.clone(), standing);
+        Ok(standing)
+    }
+
+    fn standing(&self, path: &RepoPath) -> Result<Standing, Error> {
+        if self.objects.entry(self.tree, path)?.is_some() {
+            return Ok(Standing::Leaf);
+        }
+        Ok(match self.objects.subtree(self.tree, path)? {
+            Some(_) => Standing::Directory,
+            None => Standing::Nothing,
+        })
+    }
 }
 
 impl Rule {

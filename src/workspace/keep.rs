@@ -114,9 +114,8 @@ fn write(objects: &Objects, one: &Elsewhere, target: &Path) -> Result<(), Error>
             symlink(path_of(&text), target).map_err(failed())
         }
         (Content::Object(oid), _) => {
-            let bytes = objects.read_blob(oid)?;
             let mut out = make().map_err(failed())?;
-            std::io::Write::write_all(&mut out, &bytes).map_err(failed())
+            Ok(objects.copy_blob(oid, None, (&mut out, target))?)
         }
         (Content::Below(lower), TreeMode::Symlink) => {
             let text = fs::read_link(lower).map_err(file("read the link", lower))?;

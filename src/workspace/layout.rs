@@ -319,6 +319,7 @@ pub fn reopen(repo: &Repository, agent: &AgentId, dir: &Path) -> Result<Workspac
         tree: layout.tree(),
         view: view(repo, &basis, dir),
         warnings: Vec::new(),
+        _stands_on: None,
         repo: repo.clone(),
         identities: Identities::load(&layout.identities()),
         basis,

@@ -74,7 +74,8 @@ impl Attributes {
                 Err(Errno::RANGE) if value.len() < LONGEST_VALUE => {
                     value.resize(LONGEST_VALUE, 0);
                 }
-                Err(Errno::NODATA | Errno::NOTSUP) => return Ok(None),
+                // Deeper than any path reaches the kernel has set none either.
+                Err(Errno::NODATA | Errno::NOTSUP | Errno::NAMETOOLONG) => return Ok(None),
                 Err(errno) => return Err(errno.into()),
             }
         }

@@ -63,7 +63,7 @@ pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
 pub use missing::states;
 pub use need::{Need, Room, require_room, reserve};
-pub use overlay::{Warm, sweep_bases, warm};
+pub use overlay::{Warm, sweep_bases, sweep_half_made, warm};
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
 /// The backends, best first.

@@ -121,6 +121,7 @@ fn create(bytes: BytesFrom, order: &Order<'_>) -> Result<Workspace, Error> {
         tree: layout.tree(),
         view: view(order.repo, &basis, order.dir),
         warnings,
+        _stands_on: None,
         repo: order.repo.clone(),
         basis,
         identities,

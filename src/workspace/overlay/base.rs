@@ -26,8 +26,8 @@ use super::super::{Error, FileTime};
 use super::look_over;
 use super::sweep::remove_unless_held;
 use crate::git::{IndexFile, IndexRow, Objects, Repository, TreeEntry};
-use crate::model::{ObjectId, PathText, RepoPath};
-use crate::store::{Alone, Shared};
+use crate::model::{ObjectId, RepoPath};
+use crate::store::{self, Alone, Shared};
 
 const SCHEMA: &str = "cofferdam.base/1";
 /// As many are kept of one repository, those in use not counted.
@@ -51,8 +51,6 @@ pub(in super::super) struct Bases {
 #[serde(deny_unknown_fields)]
 struct Note {
     schema: String,
-    /// The repository, for whoever looks for bases of one that is gone.
-    common_dir: PathText,
     /// Files are not forced to the disk: after the machine went down they may
     /// be anything.
     boot: String,
@@ -70,6 +68,11 @@ impl Base {
     /// Its files, and `.git/index` that lists them.
     pub(in super::super) fn files(&self) -> PathBuf {
         self.dir.join("tree")
+    }
+
+    /// Whether no file of it was removed, added or replaced since it was made.
+    pub(super) fn keeps_its_directories(&self) -> bool {
+        look_over::keeps_its_directories(&self.dir)
     }
 
     /// What its own index says of its files.
@@ -153,8 +156,11 @@ impl Bases {
         loop {
             // Whoever found nothing of use took the directory away.
             fs::create_dir_all(&self.dir).map_err(file("make", &self.dir))?;
-            if let Some(alone) = Alone::try_take(&self.dir.join(BUILDING))? {
-                return Ok(alone);
+            match Alone::try_take(&self.dir.join(BUILDING)) {
+                Ok(Some(alone)) => return Ok(alone),
+                Ok(None) => {}
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(error.into()),
             }
             std::thread::sleep(PAUSE);
         }
@@ -187,9 +193,6 @@ impl Bases {
         look_over::note(dir, &rows)?;
         let note = Note {
             schema: SCHEMA.to_owned(),
-            common_dir: PathText::from_raw(std::os::unix::ffi::OsStrExt::as_bytes(
-                self.repo.common_dir().as_os_str(),
-            )),
             boot: boot(),
         };
         let path = dir.join("base.json");
@@ -212,7 +215,7 @@ impl Bases {
         }
         tracing::warn!(
             base = name,
-            "a shared checkout was touched; it is made anew"
+            "a shared checkout is not what was made, or of an earlier start of the machine"
         );
         // If the mark cannot be made it is looked over, and refused, again.
         drop(File::create(dir.join("touched")));
@@ -248,7 +251,13 @@ impl Bases {
     /// The names of all generations, the one used last first.
     fn generations(&self) -> Result<Vec<String>, Error> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(file("list", &self.dir))? {
+        let listing = match fs::read_dir(&self.dir) {
+            Ok(listing) => listing,
+            // Somebody found nothing of use in it.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(file("list", &self.dir)(error)),
+        };
+        for entry in listing {
             let entry = entry.map_err(file("list", &self.dir))?;
             let name = entry.file_name().to_string_lossy().into_owned();
             if tree_of(&name).is_none() || name.contains('.') {
@@ -260,6 +269,13 @@ impl Bases {
         found.sort_unstable_by(|a, b| b.cmp(a));
         Ok(found.into_iter().map(|(_, name)| name).collect())
     }
+}
+
+/// Whether a lock could not be had because its directory was taken away.
+pub(super) fn is_gone(error: &store::Error) -> bool {
+    error
+        .io_source()
+        .is_some_and(|source| source.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn tree_of(name: &str) -> Option<ObjectId> {

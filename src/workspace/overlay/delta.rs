@@ -34,7 +34,7 @@ pub(super) fn make(order: &Order<'_>, base: &Base, dir: &Path) -> Result<Vec<War
     let mut carried = Identities::default();
     let warnings = carry(order, &tree, &mut carried)?;
     let carries = carried.carried_paths().next().is_some();
-    let mut changed = Changed::between(&objects, &base.tree, snapshot)?;
+    let mut changed = Changed::between(&objects, (&base.tree, snapshot), &carried)?;
     let own_index = snapshot.index_tree.as_ref() != Some(&base.tree);
     let unseen = |entry: &TreeEntry| !snapshot.seen.contains_key(&entry.path);
     let parents = if own_index || carries || changed.present.iter().any(unseen) {
@@ -150,12 +150,26 @@ impl Changed {
         false
     }
 
-    fn between(objects: &Objects, base: &ObjectId, snapshot: &Snapshot) -> Result<Self, Error> {
+    fn between(
+        objects: &Objects,
+        (base, snapshot): (&ObjectId, &Snapshot),
+        carried: &Identities,
+    ) -> Result<Self, Error> {
         let mut ground = Ground {
             objects,
             snapshot,
+            carried: HashSet::new(),
+            above_carried: HashSet::new(),
             empty: HashMap::new(),
         };
+        for path in carried.carried_paths() {
+            ground.carried.insert(path.clone());
+            let mut parent = path.parent();
+            while let Some(directory) = parent {
+                parent = directory.parent();
+                ground.above_carried.insert(directory);
+            }
+        }
         let mut present = Vec::new();
         let mut missing: BTreeSet<RepoPath> = snapshot.absent.clone();
         for change in objects.differences(base, &snapshot.tree)? {
@@ -188,6 +202,9 @@ enum Standing {
 struct Ground<'a> {
     objects: &'a Objects,
     snapshot: &'a Snapshot,
+    /// Files that are in the layer already, and the directories above them.
+    carried: HashSet<RepoPath>,
+    above_carried: HashSet<RepoPath>,
     /// Whether all that a directory holds is absent.
     empty: HashMap<RepoPath, bool>,
 }
@@ -199,6 +216,7 @@ impl Ground<'_> {
         let mut top = match self.standing(path)? {
             // Its own path is a directory now, whose files are written.
             Standing::Directory | Standing::Submodule => return Ok(None),
+            Standing::Leaf if self.carried.contains(path) => return Ok(None),
             Standing::Nothing | Standing::Leaf => path.clone(),
         };
         while let Some(parent) = top.parent() {
@@ -212,6 +230,12 @@ impl Ground<'_> {
     }
 
     fn standing(&mut self, path: &RepoPath) -> Result<Standing, Error> {
+        if self.carried.contains(path) {
+            return Ok(Standing::Leaf);
+        }
+        if self.above_carried.contains(path) {
+            return Ok(Standing::Directory);
+        }
         let tree = &self.snapshot.tree;
         if let Some(entry) = self.objects.entry(tree, path)? {
             return Ok(match entry.mode {

@@ -9,11 +9,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, openat, statat};
 
 use super::super::Error;
 use super::super::error::file;
@@ -73,7 +73,13 @@ pub(super) fn is_untouched(dir: &Path) -> bool {
         })
 }
 
-fn open(directory: &Path) -> io::Result<std::os::fd::OwnedFd> {
+/// Whether every directory is as it was made, and the index: what was removed,
+/// added or replaced shows there, what was edited in place does not.
+pub(super) fn keeps_its_directories(dir: &Path) -> bool {
+    open(&dir.join("tree")).is_ok_and(|handle| directories_are(handle.as_fd(), &dir.join(LIST)))
+}
+
+fn open(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::PATH | OFlags::CLOEXEC;
     Ok(rustix::fs::open(directory, flags, Mode::empty())?)
 }
@@ -116,17 +122,36 @@ fn directories_are(top: BorrowedFd<'_>, list: &Path) -> bool {
         })
 }
 
+/// Whether files that follow each other in the index are what it says. Most
+/// are in the directory of the one before, which need not be found again.
+fn part_is(top: BorrowedFd<'_>, part: &[IndexFileRow<'_>]) -> bool {
+    let mut open: Option<(&[u8], OwnedFd)> = None;
+    part.iter().filter(|row| !row.is_submodule()).all(|row| {
+        let slash = row.path.iter().rposition(|byte| *byte == b'/');
+        let (directory, name) = match slash {
+            Some(at) => (&row.path[..at], &row.path[at + 1..]),
+            None => (b".".as_slice(), row.path),
+        };
+        if open.as_ref().is_none_or(|(last, _)| *last != directory) {
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::PATH | OFlags::CLOEXEC;
+            let path = std::ffi::OsStr::from_bytes(directory);
+            open = openat(top, path, flags, Mode::empty())
+                .ok()
+                .map(|handle| (directory, handle));
+        }
+        open.as_ref().is_some_and(|(_, handle)| {
+            look(handle.as_fd(), name).is_ok_and(|stat| IndexStat::of_stat(&stat) == row.stat)
+        })
+    })
+}
+
 fn files_are(top: BorrowedFd<'_>, rows: &[IndexFileRow<'_>]) -> bool {
-    let is_same = |row: &IndexFileRow<'_>| {
-        row.is_submodule()
-            || look(top, row.path).is_ok_and(|stat| IndexStat::of_stat(&stat) == row.stat)
-    };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = rows.len().div_ceil(threads).max(256);
     std::thread::scope(|scope| {
         let running: Vec<_> = rows
             .chunks(share)
-            .map(|part| scope.spawn(move || part.iter().all(is_same)))
+            .map(|part| scope.spawn(move || part_is(top, part)))
             .collect();
         running
             .into_iter()

@@ -36,7 +36,7 @@ use super::{
 use crate::git::{Objects, RegisteredHead, Registration, Repository};
 use crate::model::{ObjectId, ViewMode, Warning};
 
-pub use sweep::sweep_bases;
+pub use sweep::{sweep_bases, sweep_half_made};
 
 /// As many differing files are written anew for each run rather than once into
 /// a checkout of their own.
@@ -135,7 +135,12 @@ impl Overlay {
     fn layers(&self, order: &Order<'_>) -> Result<Arc<Layers>, Error> {
         let mut made = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(layers) = made.get(order.carry) {
-            return Ok(layers.clone());
+            // A run may last for hours. Its base was looked over whole at
+            // first; whether something in it is gone or new shows at once.
+            if layers.base.keeps_its_directories() {
+                return Ok(layers.clone());
+            }
+            made.remove(order.carry);
         }
         let base = self.base(order)?;
         fs::create_dir_all(&self.place).map_err(file("make", &self.place))?;
@@ -219,7 +224,7 @@ fn few(objects: &Objects, base: &ObjectId, tree: &ObjectId) -> Result<bool, Erro
     Ok(many <= FEW || many * SHARE <= objects.entries(tree)?.len())
 }
 
-fn create(order: &Order<'_>, layers: &Layers) -> Result<Workspace, Error> {
+fn create(order: &Order<'_>, layers: &Arc<Layers>) -> Result<Workspace, Error> {
     let layout = Layout(order.dir);
     let layered = Layered {
         delta: layers.delta.clone(),
@@ -243,5 +248,6 @@ fn create(order: &Order<'_>, layers: &Layers) -> Result<Workspace, Error> {
         repo: order.repo.clone(),
         basis,
         identities: super::identity::Identities::default(),
+        _stands_on: Some(layers.clone()),
     })
 }

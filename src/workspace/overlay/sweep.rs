@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::super::Error;
 use super::super::dispose::remove_beneath;
 use super::super::error::file;
-use super::base::{BUILDING, is_current};
+use super::base::{BUILDING, is_current, is_gone};
 use crate::store::Alone;
 
 /// Removes a base and its lock file; `false` when somebody holds it.
@@ -38,6 +38,26 @@ pub(super) fn remove_unless_held(dir: &Path, lock: &Path) -> Result<bool, Error>
 /// # Errors
 /// The directory cannot be listed, or something in it not be removed.
 pub fn sweep_bases(all: &Path, older: Duration) -> Result<(), Error> {
+    sweep_all(all, Which::Idle(older))
+}
+
+/// Takes away what was left half made or half removed by whoever was killed.
+///
+/// # Errors
+/// The directory cannot be listed, or something in it not be removed.
+pub fn sweep_half_made(all: &Path) -> Result<(), Error> {
+    sweep_all(all, Which::HalfMade)
+}
+
+/// What is to be taken away.
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    HalfMade,
+    /// That too, and what nobody has used for so long, or can use any more.
+    Idle(Duration),
+}
+
+fn sweep_all(all: &Path, which: Which) -> Result<(), Error> {
     let listing = match fs::read_dir(all) {
         Ok(listing) => listing,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -45,16 +65,20 @@ pub fn sweep_bases(all: &Path, older: Duration) -> Result<(), Error> {
     };
     for entry in listing {
         let dir = entry.map_err(file("list", all))?.path();
-        sweep_repository(&dir, older)?;
+        sweep_repository(&dir, which)?;
     }
     // Whatever is left belongs to somebody; then this fails, as it should.
     drop(fs::remove_dir(all));
     Ok(())
 }
 
-fn sweep_repository(dir: &Path, older: Duration) -> Result<(), Error> {
-    let Some(building) = Alone::try_take(&dir.join(BUILDING))? else {
-        return Ok(());
+fn sweep_repository(dir: &Path, which: Which) -> Result<(), Error> {
+    let building = match Alone::try_take(&dir.join(BUILDING)) {
+        Ok(Some(building)) => building,
+        Ok(None) => return Ok(()),
+        // Another sweep was here first.
+        Err(error) if is_gone(&error) => return Ok(()),
+        Err(error) => return Err(error.into()),
     };
     for entry in fs::read_dir(dir).map_err(file("list", dir))? {
         let path = entry.map_err(file("list", dir))?.path();
@@ -68,8 +92,14 @@ fn sweep_repository(dir: &Path, older: Duration) -> Result<(), Error> {
             continue;
         }
         let used = fs::metadata(&lock).and_then(|one| one.modified());
-        let idle = used.ok().and_then(|used| used.elapsed().ok());
-        if !is_current(&path) || idle.is_none_or(|idle| idle >= older) {
+        let older = match which {
+            Which::HalfMade => continue,
+            Which::Idle(older) => older,
+        };
+        // A clock that was set back makes it just used.
+        let idle = used.map(|used| used.elapsed().unwrap_or_default());
+        let of_use = is_current(&path) && idle.is_ok_and(|idle| idle < older);
+        if !of_use {
             remove_unless_held(&path, &lock)?;
         }
     }

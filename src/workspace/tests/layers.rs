@@ -131,6 +131,14 @@ type Change = fn(&Fixture);
 
 /// What a person may have done.
 const CHANGES: &[(&str, Change)] = &[
+    ("converted", |f| {
+        f.write(".gitattributes", "*.crlf text eol=crlf\n*.id ident\n");
+        f.write("x.crlf", "a\r\nb\r\n");
+        f.write("y.id", "$Id$\n");
+        f.commit("converted");
+        f.remove("y.id");
+        f.git(&["checkout", "-q", "y.id"]);
+    }),
     ("clean", |_| {}),
     ("modified", |f| f.write("a.txt", "other\n")),
     ("untracked", |f| f.write("src/new/file", "new\n")),
@@ -316,4 +324,46 @@ fn what_was_built_and_carried_along_stays_older_or_newer_than_its_sources() {
     let script =
         "test a.txt -nt target/built; ! test src/lib.rs -nt target/built; git status --short";
     assert_eq!(inside(&workspace, script), "");
+}
+
+#[test]
+fn what_is_carried_and_what_is_gone_may_lie_in_one_place() {
+    let fixture = Fixture::new();
+    fixture.write(".env", "committed\n");
+    fixture.write("dist/one", "1\n");
+    fixture.write("dist/sub/two", "2\n");
+    fixture.commit("what should not have been");
+    fixture.git(&["rm", "-q", "--cached", "-r", ".env", "dist"]);
+    fs::remove_file(fixture.top.join("dist/one")).expect("because it is there");
+    fixture.write(".gitignore", ".env\ndist/\n");
+    fixture.write(".env", "SECRET\n");
+    fixture.write("dist/cache", "built\n");
+    let carry = [".env".to_owned(), "dist/cache".to_owned()];
+    let taken = fixture.snapshot();
+    let scene = Scene {
+        fixture: &fixture,
+        taken,
+    };
+    let workspace = scene.create(1, &carry);
+    let seen = inside(&workspace, "cat .env; find dist | sort");
+    assert_eq!(seen, "SECRET\ndist\ndist/cache\n");
+    // An older commit's own file is what its agents get, and it is told.
+    let revision = Base::Revision("HEAD".to_owned());
+    let taken = snapshot(&fixture.repo(), &revision, &fixture.state.join("scratch"));
+    let scene = Scene {
+        fixture: &fixture,
+        taken: taken.expect("because it is a commit"),
+    };
+    let workspace = scene.create(2, &carry);
+    let seen = inside(&workspace, "cat .env; find dist | sort; git status --short");
+    assert_eq!(
+        seen,
+        "committed\ndist\ndist/cache\ndist/one\ndist/sub\ndist/sub/two\n?? dist/cache\n"
+    );
+    let told: Vec<&str> = workspace
+        .warnings
+        .iter()
+        .map(|one| one.path.text())
+        .collect();
+    assert_eq!(told, [".env"]);
 }
