@@ -47,4 +47,6 @@ pub use registration::{RegisteredHead, Registration};
 pub use repository::{Repository, own_dir};
 pub use rules::Conversion;
 pub use status::{IndexFlag, Status, StatusEntry, SubmoduleState};
+#[cfg(fuzzing)]
+pub use trees::try_tree;
 pub use trees::{TreeEdit, TreeEntry};

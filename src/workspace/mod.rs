@@ -53,6 +53,8 @@ pub use backend::{
 pub use capture::capture;
 pub use dispose::{dispose, remove_beneath};
 pub use error::Error;
+#[cfg(fuzzing)]
+pub use identity::try_identities;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
