@@ -47,6 +47,12 @@
 //! own place, and a path with a writable rule that no mount covers is made
 //! writable there.
 //!
+//! Directories that lie beneath a merged one are renamed ([`Directories`]): by
+//! the kernel where it trusts what it remembers of them, which needs the
+//! superuser; else the keeper is asked about every rename, leaves those of
+//! files to the kernel, and has those of directories done by a mover, which is
+//! confined as the command is and out of its reach.
+//!
 //! # What it does not do
 //!
 //! * Before Landlock 9, a unix socket can be connected to if the view shows
@@ -90,6 +96,17 @@
 //! * Denials are recorded where the kernel hands them over as facts, which is
 //!   the filter's only; [`SOURCES`] is the list. A command can keep its refused
 //!   calls out of the record by a filter of its own; they are refused all the same.
+//! * A directory that the mover renames goes piece by piece. Others can see a
+//!   part of it under either name meanwhile, and a cage that ends meanwhile
+//!   leaves it so. Every file in it that lies beneath is copied by the kernel,
+//!   and two names for one such file become two files. What the kernel would
+//!   rename and the mover cannot look into, or holds more than a million
+//!   names, or 256 directories within each other, is left with `EXDEV`; so is
+//!   one that is named through a link of procfs (`/proc/self/cwd/…`).
+//! * Where the mover renames, it no longer does so once any process inside has
+//!   taken on Landlock rules of its own, which the mover has not. Before
+//!   Landlock 6 the command can end it. Then all is as for
+//!   [`Directories::Copied`].
 //! * The death of the launching *thread* ends the command: start commands from
 //!   a thread that lives as long as they should.
 //!

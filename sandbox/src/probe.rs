@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::enforcement::Enforcement;
+use crate::guarantees::Feature;
 use crate::layers::merging;
 use crate::layers::overlay::{Attributes, Layers};
 use crate::policy::{
-    Access, Command, FileRule, HostPath, Limits, Mount, Network, Policy, Rights, View, ViewMode,
+    Access, Command, Directories, FileRule, HostPath, Layer, Limits, Mount, Network, Policy,
+    Rights, View, ViewMode,
 };
 use crate::spawn::{Helper, SpawnError, rehearse};
 
@@ -42,6 +44,9 @@ pub enum Merging {
     Works {
         /// Where the kernel remembers what was changed.
         attributes: Attributes,
+        /// What becomes of directories that lie beneath, if
+        /// [`Directories::Renamed`] is asked for.
+        directories: Directories,
     },
     /// They cannot.
     Fails {
@@ -77,13 +82,29 @@ pub fn probe_merging(
         Some(Ok(_)) if !ground.is_untouched() => Merging::Fails {
             reason: "what lay beneath the merged directory was changed".into(),
         },
-        Some(Ok(merging::Merging { attributes, .. })) => Merging::Works { attributes },
+        Some(Ok(merging)) => Merging::Works {
+            attributes: merging.attributes,
+            directories: directories(merging.renames, &found.enforcement),
+        },
         Some(Err(reason)) => Merging::Fails { reason },
         None => Merging::Fails {
             reason: "the helper did not try".into(),
         },
     };
     Ok((found.enforcement, merging))
+}
+
+/// Who renames directories, if the kernel does not: that needs what refused
+/// calls are recorded by, and a procfs in which callers are seen.
+fn directories(by_kernel: bool, enforcement: &Enforcement) -> Directories {
+    let has = |feature| enforcement.features.contains(&feature);
+    let heard = !enforcement.unrecorded.contains_key(&Layer::Seccomp);
+    let seen = has(Feature::OwnProcfs) || !has(Feature::PidNamespace);
+    if by_kernel || (heard && seen) {
+        Directories::Renamed
+    } else {
+        Directories::Copied
+    }
 }
 
 /// Directories to merge, removed with this.

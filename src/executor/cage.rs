@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use cofferdam_sandbox::{Enforcement, Layer, Merging, Policy, Status};
+use cofferdam_sandbox::{Directories, Enforcement, Layer, Merging, Policy, Status};
 
 use super::caches::{caches, copy_plain_files};
 use super::error::{Error, Stage};
@@ -47,7 +47,14 @@ impl Machine {
         let (enforcement, merging) = cofferdam_sandbox::probe_merging(&site.helper, directory)
             .map_err(|error| Error::at(Stage::Confinement, error))?;
         let merges = match merging {
-            Merging::Works { .. } => Ok(()),
+            Merging::Works {
+                directories: Directories::Renamed,
+                ..
+            } => Ok(()),
+            Merging::Works {
+                directories: Directories::Copied,
+                ..
+            } => Err("directories could not be renamed in it".to_owned()),
             Merging::Fails { reason } => Err(reason),
         };
         Ok(Self {
@@ -69,6 +76,7 @@ impl Machine {
             state,
             bases,
             mode: self.view_mode(),
+            warm: None,
             merges: self.merges.as_ref().copied().map_err(String::as_str),
         }
     }

@@ -38,7 +38,11 @@ impl Run {
                 .collect();
             agent.guarantees = guarantees;
             agent.holes.clone_from(&enforcement.holes);
-            agent.view_notes.clone_from(&enforcement.view_notes);
+            for note in &enforcement.view_notes {
+                if !agent.view_notes.contains(note) {
+                    agent.view_notes.push(note.clone());
+                }
+            }
             agent.denials_missing = confinement::unrecorded(enforcement);
         });
     }

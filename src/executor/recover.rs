@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cofferdam_sandbox::{Reach, sweep_groups};
 
@@ -22,6 +23,7 @@ use crate::model::{
     IntegrationStatus, LeftOver, Outcome, RunId, RunRecord,
 };
 use crate::store::{Lease, Lock};
+use crate::workspace;
 
 /// What recovery did about one dead run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +146,10 @@ pub(super) fn recover_dead(
     }
     if let Err(error) = cleanup::empty_trash(&site.state.trash_dir()) {
         tracing::warn!(%error, "the trash could not be emptied");
+    }
+    // Of a launcher that was killed while it made one or took one away.
+    if let Err(error) = workspace::sweep_bases(&site.state.bases_dir(), Duration::MAX) {
+        tracing::warn!(%error, "half a shared checkout could not be removed");
     }
     let reach = match around {
         Some(_) => Reach::Nearby,

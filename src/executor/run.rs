@@ -4,7 +4,7 @@
 //! and its end. The steps that an agent takes are in `steps`; how its record
 //! is closed is in `close`.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -74,7 +74,7 @@ impl StartingPoint {
     pub(super) fn on(
         snapshot: Snapshot,
         choice: WorkspaceChoice,
-        ground: &Ground<'_>,
+        ground: Ground<'_>,
     ) -> Result<Self, Error> {
         let (backend, chosen) = workspace::choose(choice, ground)
             .map_err(|error| Error::at(Stage::Workspace, error))?;
@@ -98,7 +98,9 @@ pub(super) struct Run {
     pub(super) machine: Machine,
     pub(super) first_base: Arc<StartingPoint>,
     pub(super) record: Mutex<RunRecord>,
-    saving: Mutex<()>,
+    /// How often somebody wanted the record saved, and up to which of them it is.
+    saves_wanted: AtomicU64,
+    saved: Mutex<u64>,
     seats: Vec<Arc<Seat>>,
     fault: Mutex<ExitCode>,
     // Last, so that its lease is given up after everything above: the lease
@@ -142,7 +144,8 @@ impl Run {
             machine,
             first_base: Arc::new(first_base),
             record: Mutex::new(record),
-            saving: Mutex::new(()),
+            saves_wanted: AtomicU64::new(0),
+            saved: Mutex::new(0),
             seats,
             fault: Mutex::new(ExitCode::Success),
             errand,
@@ -192,22 +195,31 @@ impl Run {
     /// this process die. A failure to do so is told and does not end the run.
     ///
     /// Copy and write are under one lock: an older copy never overwrites a
-    /// newer one.
+    /// newer one. Whoever waits for it is served by the next writer: of a
+    /// thousand agents that end together few write the record of all.
     pub(super) fn save_record(&self) {
-        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = self.saves_wanted.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        if *saved >= mine {
+            return;
+        }
+        let wanted = self.saves_wanted.load(Ordering::SeqCst);
         let record = self
             .record
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         let book = self.site.book();
-        let saved = book.save(&record).or_else(|_| {
+        let written = book.save(&record).or_else(|_| {
             // Agents may have filled the disk; this is what the room is for.
             super::errand::give_up_ballast(&self.errand.directory);
             book.save(&record)
         });
-        if let Err(error) = saved {
-            tracing::error!(%error, "the record of the run could not be written");
+        match written {
+            Ok(()) => *saved = wanted,
+            Err(error) => {
+                tracing::error!(%error, "the record of the run could not be written");
+            }
         }
     }
 
@@ -329,6 +341,8 @@ fn first_record(
             head: snapshot.head.clone(),
             tree: snapshot.tree.clone(),
             dirty: snapshot.dirty,
+            states: workspace::states(repo, snapshot),
+            warnings: snapshot.warnings.clone(),
         },
         agents: seats
             .iter()
@@ -383,10 +397,13 @@ async fn look_around(
     let machine = blocking(move || Machine::try_in(&site_, &errand_.directory, waivers));
     let (repo_, errand_, base) = (repo.clone(), errand.clone(), request.base.clone());
     let snapshot = blocking(move || errand_.pinned_snapshot(&repo_, &base, "base"));
-    let (machine, snapshot) = tokio::join!(machine, snapshot);
-    let (machine, snapshot) = (machine??, snapshot??);
     let bases = site.state.bases_dir();
-    let ground = machine.ground(repo, &errand.directory, &bases);
-    let base = StartingPoint::on(snapshot, request.workspace, &ground)?;
+    let (repo_, bases_) = (repo.clone(), bases.clone());
+    let warm = blocking(move || workspace::warm(&repo_, &bases_));
+    let (machine, snapshot, warm) = tokio::join!(machine, snapshot, warm);
+    let (machine, snapshot) = (machine??, snapshot??);
+    let mut ground = machine.ground(repo, &errand.directory, &bases);
+    ground.warm = warm?;
+    let base = StartingPoint::on(snapshot, request.workspace, ground)?;
     Ok((base, machine))
 }

@@ -26,13 +26,32 @@ use crate::cleanup::{self, CAPTURED, STARTED, Step};
 use crate::confinement::OUTPUT_BYTES;
 use crate::model::{
     AgentState, Approve, Base, CleanupReport, Deadline, EventKind, ExitCode, Gate, HeldFor,
-    Integrate, Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode,
+    Integrate, Integration, IntegrationStatus, LeftOver, Outcome, Refusal, StdinMode, Warning,
+    WarningKind,
 };
 use crate::process::{Ended, Supervision, supervise};
 use crate::workspace::{self, Capture, Harvest, Workspace};
 
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// What a copy lacks, in words.
+fn left_out(warning: &Warning) -> String {
+    let what = match warning.kind {
+        WarningKind::SubmoduleChanged => "changes inside a submodule did not come along",
+        WarningKind::NestedRepository => "a repository of its own did not come along as one",
+        WarningKind::SpecialFile => "a socket, pipe or device did not come along",
+        WarningKind::RunsOnHost
+        | WarningKind::DoubtfulMerge
+        | WarningKind::CaseCollision
+        | WarningKind::EscapingLink
+        | WarningKind::EmptyDirectory
+        | WarningKind::GitName
+        | WarningKind::UnfinishedOperation
+        | WarningKind::Unreadable => "did not come along as it stands in the parent",
+    };
+    format!("{}: {what}", warning.path.text())
+}
 
 /// The policies of the cages of one agent.
 pub(super) struct Policies {
@@ -70,7 +89,7 @@ impl Run {
                 .pinned_snapshot(&run.repo, &Base::Worktree, &name)?;
             let bases = run.site.state.bases_dir();
             let ground = run.machine.ground(&run.repo, &run.errand.directory, &bases);
-            StartingPoint::on(snapshot, run.request.workspace, &ground)
+            StartingPoint::on(snapshot, run.request.workspace, ground)
         })
         .await??;
         Ok(Arc::new(base))
@@ -185,7 +204,13 @@ impl Run {
             base.backend.create(&order).map_err(making)
         })
         .await??;
+        let mut notes: Vec<String> = workspace.warnings.iter().map(left_out).collect();
+        if !Arc::ptr_eq(base, &self.first_base) {
+            // Those of the run's first snapshot stand with the run.
+            notes.extend(base.snapshot.warnings.iter().map(left_out));
+        }
         self.amend(seat, |agent| {
+            agent.view_notes = notes;
             agent.workspace = Some(base.chosen.clone());
             agent.base = Some(base.snapshot.commit.clone());
         });

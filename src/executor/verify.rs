@@ -102,7 +102,7 @@ fn scratch_copy(
     let ground = order
         .machine
         .ground(&order.repo, &order.errand.directory, &bases);
-    let (backend, _) = workspace::choose(WorkspaceChoice::Auto, &ground).map_err(making)?;
+    let (backend, _) = workspace::choose(WorkspaceChoice::Auto, ground).map_err(making)?;
     backend
         .create(&workspace::Order {
             repo: &order.repo,

@@ -8,6 +8,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -238,6 +239,31 @@ impl Call {
         let output = self.run()?;
         if output.status.success() {
             return Ok(output.stdout);
+        }
+        Err(Error::Failed {
+            argv: shown,
+            code: output.status.code(),
+            stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
+    }
+
+    /// Runs it with its standard output going to a file.
+    ///
+    /// # Errors
+    /// As [`Call::output`].
+    pub fn output_to(mut self, file: File) -> Result<(), Error> {
+        let shown = self.shown();
+        self.command.stdout(file);
+        let output = self
+            .command
+            .spawn()
+            .and_then(std::process::Child::wait_with_output)
+            .map_err(|source| Error::NotStarted {
+                argv: shown.clone(),
+                source,
+            })?;
+        if output.status.success() {
+            return Ok(());
         }
         Err(Error::Failed {
             argv: shown,

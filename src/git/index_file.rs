@@ -33,6 +33,11 @@ const LONGEST: usize = 0xfff;
 pub struct IndexStat([u32; 9]);
 
 impl IndexStat {
+    /// Of the numbers in the order of the format, without the mode.
+    pub(super) fn from_numbers(numbers: [u32; 9]) -> Self {
+        Self(numbers)
+    }
+
     /// Of what `lstat` answered.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
@@ -65,6 +70,22 @@ impl IndexStat {
         ])
     }
 
+    /// What an entry of another index says.
+    #[must_use]
+    pub fn of_entry(entry: &git2::IndexEntry) -> Self {
+        Self([
+            entry.ctime.seconds().cast_unsigned(),
+            entry.ctime.nanoseconds(),
+            entry.mtime.seconds().cast_unsigned(),
+            entry.mtime.nanoseconds(),
+            entry.dev,
+            entry.ino,
+            entry.uid,
+            entry.gid,
+            entry.file_size,
+        ])
+    }
+
     /// Puts it into an entry of another index.
     pub fn stamp(&self, entry: &mut git2::IndexEntry) {
         let [ctime, ctime_ns, mtime, mtime_ns, dev, ino, uid, gid, size] = self.0;
@@ -80,6 +101,20 @@ impl IndexStat {
     #[must_use]
     pub fn modified(&self) -> (i64, u32) {
         (i64::from(self.0[2]), self.0[3])
+    }
+
+    /// The low 32 bits of its size.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.0[8]
+    }
+
+    /// Whether the file was modified or changed when the index was written, or
+    /// later: it may have been changed again unseen.
+    #[must_use]
+    pub fn is_racy(&self, index_written: (i64, u32)) -> bool {
+        let changed = (i64::from(self.0[0]), self.0[1]);
+        changed >= index_written || self.modified() >= index_written
     }
 }
 

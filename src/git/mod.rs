@@ -7,18 +7,23 @@
 //! - `command`: the git program, its version and environment
 //! - `repository`: where one repository's directories are; HEAD
 //! - `objects`, `trees`, `levels`, `diff`: blobs, commits, trees and what differs
+//! - `large`: blobs as files, in bounded memory
 //! - `whole`: whether what a ref pins is all there
 //! - `refs`, `registration`: what the repository is told of us
 //! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
+//! - `index_scan`, `attributes`: their files, where asking git would cost more than the answer is worth
 //! - `merge`: the three-way merge of trees; `merge_answer` reads its answer
 //!
 //! To add an operation: a file named for it, on [`Git::at`] with an explicit
 //! git directory, or on `git2` opened without discovery.
 
+mod attributes;
 mod command;
 mod diff;
 mod error;
 mod index_file;
+mod index_scan;
+mod large;
 mod levels;
 mod merge;
 mod merge_answer;
@@ -33,10 +38,12 @@ mod tests;
 mod trees;
 mod whole;
 
+pub use attributes::FilterRules;
 pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};
 pub use error::{Error, is_disk};
 pub use index_file::{IndexFile, IndexFileRow, IndexRow, IndexStat};
+pub use index_scan::{IndexFlag, IndexItem, IndexKey, read_index};
 pub use levels::{Descent, Level, Node};
 pub use merge::{
     Favour, MergeSpace, OURS, ObjectFormat, Style, THEIRS, TreeMerge, Trees, Versions,
@@ -45,8 +52,7 @@ pub use merge_answer::{Message, Stage};
 pub use objects::Objects;
 pub use registration::{RegisteredHead, Registration};
 pub use repository::{Repository, own_dir};
-pub use rules::Conversion;
-pub use status::{IndexFlag, Status, StatusEntry, SubmoduleState};
+pub use status::{Status, StatusEntry, SubmoduleState};
 #[cfg(fuzzing)]
 pub use trees::try_tree;
 pub use trees::{TreeEdit, TreeEntry};

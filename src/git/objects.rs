@@ -77,6 +77,15 @@ impl Objects {
         Ok(size as u64)
     }
 
+    /// Whether an object is there.
+    #[must_use]
+    pub fn contains(&self, oid: &ObjectId) -> bool {
+        match (self.odb(), to_raw(oid)) {
+            (Ok(odb), Ok(oid)) => odb.exists(oid),
+            (Err(_), _) | (_, Err(_)) => false,
+        }
+    }
+
     /// Writes a blob; one that is there already is kept from being pruned.
     ///
     /// # Errors

@@ -151,6 +151,12 @@ impl Repository {
         &self.handle
     }
 
+    /// A file of ours beside the handle, for what can be found out again.
+    #[must_use]
+    pub fn beside_handle(&self, name: &str) -> PathBuf {
+        self.handle.with_extension(name)
+    }
+
     /// The top of the working tree; absolute, without links.
     #[must_use]
     pub fn top(&self) -> &Path {

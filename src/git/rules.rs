@@ -9,23 +9,13 @@ use std::path::Path;
 
 use super::{Error, Repository};
 
-/// How git would change a file's bytes between disk and object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conversion {
-    /// Not at all.
-    None,
-    /// Line endings or an `$Id$`: the length changes where anything does.
-    Length,
-    /// A filter or another encoding: nothing follows from the length.
-    Any,
-}
-
 impl Repository {
-    /// What the person's attributes ask for, path by path, in the order given.
+    /// Whether a filter or another encoding applies to each path, in the order
+    /// given.
     ///
     /// # Errors
     /// Git could not be run or answers in an unknown form.
-    pub fn conversions(&self, index: &Path, paths: &[&[u8]]) -> Result<Vec<Conversion>, Error> {
+    pub fn filtered(&self, index: &Path, paths: &[&[u8]]) -> Result<Vec<bool>, Error> {
         let mut input = Vec::new();
         for path in paths {
             input.extend_from_slice(path);
@@ -33,33 +23,24 @@ impl Repository {
         }
         let output = self
             .on_index(index)
-            .args(["check-attr", "-z", "--stdin", "-a"])
+            .args(["check-attr", "-z", "--stdin"])
+            .args(["filter", "working-tree-encoding"])
             .input(input)
             .output()?;
-        let mut found = vec![Conversion::None; paths.len()];
-        let mut fields = output.split(|b| *b == 0);
-        let mut at = 0;
-        // Triples of path, attribute and value, in the order of the input;
-        // paths with no attribute are left out.
-        while let (Some(path), Some(name), Some(value)) =
-            (fields.next(), fields.next(), fields.next())
-        {
-            while at < paths.len() && paths[at] != path {
-                at += 1;
-            }
-            let Some(conversion) = found.get_mut(at) else {
-                return Err(Error::Malformed {
-                    what: "the answer of `git check-attr`".to_owned(),
-                });
-            };
-            let asked = match name {
-                b"filter" | b"working-tree-encoding" if value != b"unset" => Conversion::Any,
-                b"text" | b"crlf" | b"eol" | b"ident" if value != b"unset" => Conversion::Length,
-                _ => Conversion::None,
-            };
-            if asked == Conversion::Any || *conversion == Conversion::None {
-                *conversion = asked;
-            }
+        // Triples of path, attribute and value, two for each path.
+        let fields: Vec<&[u8]> = output.split(|b| *b == 0).collect();
+        let found: Vec<bool> = fields
+            .chunks_exact(6)
+            .map(|answer| {
+                [answer[2], answer[5]]
+                    .iter()
+                    .any(|value| !matches!(*value, b"unspecified" | b"unset"))
+            })
+            .collect();
+        if found.len() != paths.len() {
+            return Err(Error::Malformed {
+                what: "the answer of `git check-attr`".to_owned(),
+            });
         }
         Ok(found)
     }

@@ -1,8 +1,8 @@
 //! What git says of the person's working tree.
 //!
-//! Owns one look of `git status` and one of `git ls-files`, on an index that
-//! is a private copy, so that the person's own index is not even refreshed.
-//! Settings of the person that hide files from that look are overruled.
+//! Owns one look of `git status`, on an index that is a private copy, so that
+//! the person's own index is not even refreshed. Settings of the person that
+//! hide files from that look are overruled, and filters are taken out.
 
 use std::path::Path;
 
@@ -63,26 +63,31 @@ pub struct Status {
     pub entries: Vec<StatusEntry>,
 }
 
-/// What the index says of a path beyond its content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexFlag {
-    /// Nothing: git looks at it.
-    Plain,
-    /// Git does not look at it, but it is there.
-    AssumeUnchanged,
-    /// It need not be there: sparse checkout.
-    SkipWorktree,
-}
-
 impl Repository {
     /// Looks at every file of the working tree.
     ///
     /// `index` is a private copy of the index, or a path where nothing is.
+    /// `filters` are the names of the filters that are configured: none runs.
     ///
     /// # Errors
     /// Git could not be run or answers in an unknown form.
-    pub fn status(&self, index: &Path) -> Result<Status, Error> {
+    pub fn status(&self, index: &Path, filters: &[&str]) -> Result<Status, Error> {
         let mut call = self.on_index(index);
+        // The repository's own attributes file applies even to the empty
+        // tree. A filter without a command changes nothing.
+        let settings = [("clean", ""), ("process", ""), ("required", "false")];
+        let off = filters
+            .iter()
+            .flat_map(|name| settings.map(|(key, value)| (name, key, value)));
+        for (at, (name, key, value)) in off.enumerate() {
+            call = call
+                .env(
+                    &format!("GIT_CONFIG_KEY_{at}"),
+                    format!("filter.{name}.{key}"),
+                )
+                .env(&format!("GIT_CONFIG_VALUE_{at}"), value)
+                .env("GIT_CONFIG_COUNT", (at + 1).to_string());
+        }
         if self.git().version() >= KNOWS_ATTR_SOURCE && self.object_format() == "sha1" {
             call = call.arg(format!("--attr-source={EMPTY_TREE}"));
         }
@@ -97,30 +102,6 @@ impl Repository {
             .args(["--ignored=no", "--no-renames", "--ignore-submodules=none"])
             .output()?;
         parse(&output)
-    }
-
-    /// Every path of the index and its flag, in the index's order; a path in
-    /// conflict comes once for each side.
-    ///
-    /// # Errors
-    /// Git could not be run or answers in an unknown form.
-    pub fn index_paths(&self, index: &Path) -> Result<Vec<(Vec<u8>, IndexFlag)>, Error> {
-        let output = self
-            .on_index(index)
-            .args(["ls-files", "-v", "-z"])
-            .output()?;
-        output
-            .split(|b| *b == 0)
-            .filter(|record| !record.is_empty())
-            .map(|record| match record {
-                [b'S' | b's', b' ', path @ ..] => Ok((path.to_vec(), IndexFlag::SkipWorktree)),
-                [tag, b' ', path @ ..] if tag.is_ascii_lowercase() => {
-                    Ok((path.to_vec(), IndexFlag::AssumeUnchanged))
-                }
-                [_, b' ', path @ ..] => Ok((path.to_vec(), IndexFlag::Plain)),
-                _ => Err(malformed("git ls-files")),
-            })
-            .collect()
     }
 
     /// Starts a call on a private copy of the index.

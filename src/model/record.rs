@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AgentId, AgentLedger, AgentState, Change, Contract, Ignored, Integration, Label, ObjectId,
-    Outcome, Refusal, RunId, RunLedger, SetupRecord,
+    Outcome, Refusal, RunId, RunLedger, SetupRecord, Warning,
 };
 
 /// What the agents of a run started from.
@@ -21,6 +21,14 @@ pub struct BaseRecord {
     pub tree: ObjectId,
     /// Whether it differs from HEAD's tree.
     pub dirty: bool,
+    /// What the repository is in the middle of (`merge`, `rebase`,
+    /// `cherry-pick`, `revert`, `bisect`), and `shallow`, `partial_clone`,
+    /// `sparse_checkout`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<String>,
+    /// What the snapshot could not hold, as changes inside a submodule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 /// How a command ended; both `None` when it never ran.

@@ -98,6 +98,14 @@ fn lines_of(record: &RunRecord, step: impl Fn(&AgentRecord) -> Option<String>) -
         let details = details(agent).into_iter().chain(step(agent));
         lines.extend(details.map(|text| format!("{:<width$}  {text}", "")));
     }
+    if !record.base.states.is_empty() {
+        let states = record.base.states.join(", ");
+        lines.push(format!("note: the repository is, or is in, {states}"));
+    }
+    for one in &record.base.warnings {
+        let kind = kind_word(&one.kind);
+        lines.push(format!("note: {kind} at {}", plain(one.path.text())));
+    }
     for left in &record.cleanup.left {
         lines.push(format!(
             "left over: {}: {}",

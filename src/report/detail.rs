@@ -4,7 +4,7 @@
 //! it, what it changed and what waits for a decision.
 
 use super::words::{kind_word, plain, status_word, went_without};
-use crate::model::{AgentRecord, Change, Conflict, Denial, RunRecord};
+use crate::model::{AgentRecord, BaseRecord, Change, Conflict, Denial, RunRecord};
 
 /// One changed path.
 #[must_use]
@@ -75,6 +75,7 @@ fn asked(record: &RunRecord, agent: &AgentRecord) -> Vec<Row> {
         ("agent", format!("{}  ({})", agent.id, plain(&agent.name))),
         ("run", format!("{}  in {}", record.run, plain(&record.repo))),
         ("role", format!("{}, depth {}", agent.role, agent.depth)),
+        ("from", started_from(&record.base)),
         (
             "status",
             format!("{} (state {})", status_word(agent), kind_word(&agent.state)),
@@ -105,6 +106,17 @@ fn asked(record: &RunRecord, agent: &AgentRecord) -> Vec<Row> {
         ));
     }
     rows
+}
+
+/// What the run started from.
+fn started_from(base: &BaseRecord) -> String {
+    let short: String = base.tree.as_str().chars().take(10).collect();
+    let dirty = if base.dirty { ", uncommitted" } else { "" };
+    let states = base.states.iter().map(|state| format!(", {state}"));
+    let warnings = base.warnings.iter();
+    let warnings = warnings.map(|one| format!("; {} at {}", kind_word(&one.kind), one.path.text()));
+    let told: String = states.chain(warnings).collect();
+    plain(&format!("snapshot {short}{dirty}{told}"))
 }
 
 /// What it was allowed, and who held it to that.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::identity::Identities;
 use super::layout::Basis;
+use super::overlay::Warm;
 use super::{BACKENDS, Error, Need, Snapshot};
 use crate::git::Repository;
 use crate::model::{AgentId, ChangeSet, ObjectId, View, ViewMode, Warning, WorkspaceChoice};
@@ -146,12 +147,14 @@ pub struct Capture {
 pub enum BackendKind {
     /// Shared layers and a private one.
     Overlay,
+    /// Plain files that share their blocks with the parent's.
+    Reflink,
     /// Plain files.
     Checkout,
 }
 
 /// Where workspaces would be made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Ground<'a> {
     /// The parent's repository.
     pub repo: &'a Repository,
@@ -164,6 +167,8 @@ pub struct Ground<'a> {
     pub mode: ViewMode,
     /// Whether directories can be merged in `state`, or why not.
     pub merges: Result<(), &'a str>,
+    /// What was looked over ahead of time.
+    pub warm: Option<Warm>,
 }
 
 /// One line of the table of backends.
@@ -176,7 +181,7 @@ pub struct BackendEntry {
     /// Tries whether it works on a ground: the reason for it, or against it.
     pub probe: fn(&Ground<'_>) -> Result<String, String>,
     /// Makes it.
-    pub make: fn(&Ground<'_>) -> Arc<dyn Backend>,
+    pub make: fn(Ground<'_>) -> Arc<dyn Backend>,
 }
 
 /// Chooses a backend, and says why.
@@ -186,14 +191,14 @@ pub struct BackendEntry {
 /// place.
 pub fn choose(
     choice: WorkspaceChoice,
-    ground: &Ground<'_>,
+    ground: Ground<'_>,
 ) -> Result<(Arc<dyn Backend>, String), Error> {
     let mut why = "it is not built yet".to_owned();
     for entry in BACKENDS {
         if choice != WorkspaceChoice::Auto && choice != entry.choice {
             continue;
         }
-        match (entry.probe)(ground) {
+        match (entry.probe)(&ground) {
             Ok(reason) => {
                 let backend = (entry.make)(ground);
                 let reason = format!("{}: {reason}", backend.name());

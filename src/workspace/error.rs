@@ -29,6 +29,18 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// An object that is needed is not in the repository.
+    #[error(
+        "find {what} in the repository: it is not there, and nothing is fetched for you; \
+         get what a partial clone left behind with `git fetch --refetch --no-filter`, or check \
+         out what you start from"
+    )]
+    MissingObject {
+        /// Which.
+        what: String,
+        /// What was answered.
+        source: git::Error,
+    },
     /// A file system has not enough room for what is to be made.
     #[error(
         "find room in `{}`: the file system at `{}` has {} bytes and {} files free to use, \
@@ -86,6 +98,7 @@ impl Error {
             Self::Git(source) => source.is_disk(),
             Self::Store(source) => source.io_source().is_some_and(git::is_disk),
             Self::File { source, .. } => git::is_disk(source),
+            Self::MissingObject { source, .. } => source.is_disk(),
             Self::NoRoom { .. } => true,
             Self::Unavailable { .. }
             | Self::Unfinished { .. }
@@ -98,7 +111,7 @@ impl Error {
     #[must_use]
     pub fn is_usage(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Pattern { .. } => true,
+            Self::Unavailable { .. } | Self::MissingObject { .. } | Self::Pattern { .. } => true,
             Self::Git(error) => error.is_usage(),
             Self::Store(_)
             | Self::File { .. }

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Error;
@@ -17,6 +18,7 @@ use crate::git::Repository;
 pub struct IndexCopy {
     path: PathBuf,
     exists: bool,
+    written: (i64, u32),
 }
 
 impl IndexCopy {
@@ -35,19 +37,24 @@ impl IndexCopy {
                 return Ok(Self {
                     path,
                     exists: false,
+                    written: (0, 0),
                 });
             }
             Err(error) => return Err(file("read", &source)(error)),
         };
         // Git replaces its index by a rename, so one open file is one state.
-        let modified = original
-            .metadata()
-            .and_then(|metadata| metadata.modified())
-            .map_err(file("read", &source))?;
+        let metadata = original.metadata().map_err(file("read", &source))?;
+        let modified = metadata.modified().map_err(file("read", &source))?;
         let mut copy = File::create_new(&path).map_err(file("write", &path))?;
+        // The kernel copies between two files, by sharing blocks if it can.
         io::copy(&mut original, &mut copy).map_err(file("write", &path))?;
         copy.set_modified(modified).map_err(file("write", &path))?;
-        Ok(Self { path, exists: true })
+        let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
+        Ok(Self {
+            path,
+            exists: true,
+            written: (metadata.mtime(), nanos),
+        })
     }
 
     /// Where it is; nothing stands there when the parent has no index.
@@ -60,6 +67,29 @@ impl IndexCopy {
     #[must_use]
     pub fn exists(&self) -> bool {
         self.exists
+    }
+
+    /// When the parent's index was written: seconds and nanoseconds.
+    pub(super) fn written(&self) -> (i64, u32) {
+        self.written
+    }
+
+    /// What it holds; nothing when the parent has no index.
+    pub(super) fn bytes(&self) -> Result<Vec<u8>, Error> {
+        match self.exists {
+            true => fs::read(&self.path).map_err(file("read", &self.path)),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// What it holds, expanded by git if it is split or sparse.
+    pub(super) fn expanded(&self, repo: &Repository) -> Result<Vec<u8>, Error> {
+        let target = self.path.with_extension("expanded");
+        fs::copy(&self.path, &target).map_err(file("write", &target))?;
+        expand(repo, &target)?;
+        let bytes = fs::read(&target).map_err(file("read", &target))?;
+        fs::remove_file(&target).map_err(file("remove", &target))?;
+        Ok(bytes)
     }
 
     /// Removes the copy.
@@ -78,12 +108,7 @@ impl IndexCopy {
         if let Ok(index) = git2::Index::open(target) {
             return Ok(index);
         }
-        repo.on_index(target)
-            .args(["-c", "core.splitIndex=false", "-c", "index.sparse=false"])
-            .args(["-c", "index.skipHash=false"])
-            .args(["update-index", "--no-split-index", "--no-untracked-cache"])
-            .arg("--force-write-index")
-            .output()?;
+        expand(repo, target)?;
         git2::Index::open(target).map_err(|source| {
             crate::git::Error::Object {
                 what: format!("read the index at `{}`", target.display()),
@@ -92,4 +117,14 @@ impl IndexCopy {
             .into()
         })
     }
+}
+
+fn expand(repo: &Repository, index: &Path) -> Result<(), Error> {
+    repo.on_index(index)
+        .args(["-c", "core.splitIndex=false", "-c", "index.sparse=false"])
+        .args(["-c", "index.skipHash=false"])
+        .args(["update-index", "--no-split-index", "--no-untracked-cache"])
+        .arg("--force-write-index")
+        .output()?;
+    Ok(())
 }

@@ -2,22 +2,23 @@
 //!
 //! Owns which paths are read and how: git lists what differs, on a private
 //! copy of the index; every listed path is then taken from disk, raw. Paths
-//! that git would not look at, or whose bytes it would convert, are found
-//! here and read too. No filter runs and no link is followed.
+//! that git would not look at, or whose bytes it would convert, are those that
+//! `converted` finds, and read too. No filter runs and no link is followed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::beneath::{Beneath, link_text};
+use super::converted::IndexFindings;
 use super::error::file;
-use super::mirror::{Settings, Switch};
+use super::mirror::Settings;
 use super::snapshot::FileTime;
 use super::{Error, IndexCopy};
 use crate::git::{
-    Conversion, IndexFlag, Objects, Repository, Status, StatusEntry, SubmoduleState, TreeEdit,
-    TreeEntry,
+    IndexFlag, IndexKey, IndexStat, Objects, Repository, Status, StatusEntry, SubmoduleState,
+    TreeEdit,
 };
 use crate::model::{ObjectId, PathText, RepoPath, TreeMode, Warning, WarningKind};
 
@@ -26,7 +27,7 @@ pub(super) struct Look {
     pub(super) index: IndexCopy,
     pub(super) status: Status,
     pub(super) settings: Settings,
-    flags: Vec<(Vec<u8>, IndexFlag)>,
+    findings: IndexFindings,
 }
 
 /// What was made of it.
@@ -48,6 +49,16 @@ struct Hint {
     asks_head: bool,
     /// Staged as deleted, and not listed as untracked: ignored if it is there.
     unstaged: bool,
+    /// Git calls it clean; its bytes may be others than its blob's.
+    doubted: Option<Doubt>,
+}
+
+/// What the index says of a file that git calls clean.
+#[derive(Debug, Clone)]
+struct Doubt {
+    key: IndexKey,
+    /// The blob of its bytes, where an earlier snapshot read them.
+    raw: Option<ObjectId>,
 }
 
 #[derive(Default)]
@@ -56,6 +67,8 @@ struct Finding {
     seen: Option<(RepoPath, FileTime)>,
     absent: Option<RepoPath>,
     warnings: Vec<Warning>,
+    /// A doubted file, read as the index describes it.
+    learnt: Option<(RepoPath, ObjectId)>,
 }
 
 /// The settings and handles that reading a path needs.
@@ -67,24 +80,29 @@ struct Reader<'a> {
 }
 
 impl Look {
-    /// Asks git, twice at the same time.
+    /// Asks git, and reads the index meanwhile.
     pub(super) fn take(repo: &Repository, scratch: &Path) -> Result<Self, Error> {
-        let index = IndexCopy::take(repo, scratch)?;
-        let (status, flags) = std::thread::scope(|threads| {
-            let flags = threads.spawn(|| {
-                let flags = repo.index_paths(index.path())?;
-                Ok::<_, Error>((flags, Settings::take(repo)?))
-            });
-            let status = repo.status(index.path());
-            let flags = flags.join().expect("because listing paths cannot panic");
-            (status, flags)
+        let (index, settings) = std::thread::scope(|threads| {
+            let settings = threads.spawn(|| Settings::take(repo));
+            let index = IndexCopy::take(repo, scratch);
+            let settings = settings.join().expect("because asking git cannot panic");
+            (index, settings)
         });
-        let (flags, settings) = flags?;
+        let (index, settings) = (index?, settings?);
+        let filters: Vec<&str> = settings.filters().into_iter().collect();
+        let (status, findings) = std::thread::scope(|threads| {
+            let findings = threads.spawn(|| IndexFindings::take(repo, &index, &settings));
+            let status = repo.status(index.path(), &filters);
+            let findings = findings
+                .join()
+                .expect("because reading an index cannot panic");
+            (status, findings)
+        });
         Ok(Self {
-            index,
             status: status?,
+            findings: findings?,
+            index,
             settings,
-            flags,
         })
     }
 
@@ -97,7 +115,7 @@ impl Look {
         };
         self.index.exists()
             && self.status.entries.iter().all(as_head)
-            && self.flags.iter().all(|(_, flag)| *flag == IndexFlag::Plain)
+            && self.findings.flagged.is_empty()
     }
 
     /// Reads what has to be read and writes the tree.
@@ -112,14 +130,12 @@ impl Look {
         let reader = Reader {
             repo,
             beneath: &beneath,
-            trusts_modes: settings.is_on("core.filemode", Switch::On),
-            has_links: settings.is_on("core.symlinks", Switch::On),
+            trusts_modes: !settings.is_off("core.filemode"),
+            has_links: !settings.is_off("core.symlinks"),
         };
         let mut warnings = Vec::new();
         let mut hints = self.hints(&mut warnings);
-        for path in self.converted(&reader, &head_tree)? {
-            hints.entry(path).or_default();
-        }
+        self.doubt(&mut hints);
         let exact = reader.trusts_modes && reader.has_links;
         let unknown = |hint: &Hint| hint.index.is_none() && (hint.asks_head || !exact);
         for (path, hint) in hints.iter_mut().filter(|(_, hint)| unknown(hint)) {
@@ -132,13 +148,15 @@ impl Look {
             absent: BTreeSet::new(),
             warnings,
         };
-        let mut edits = Vec::new();
+        let (mut edits, mut learnt) = (Vec::new(), HashMap::new());
         for finding in reader.read_all(&hints)? {
             edits.extend(finding.edit);
             found.seen.extend(finding.seen);
             found.absent.extend(finding.absent);
             found.warnings.extend(finding.warnings);
+            learnt.extend(finding.learnt);
         }
+        self.findings.keep(&self.index, &learnt);
         found.tree = objects.edit_tree(&found.head_tree, &edits)?;
         Ok(found)
     }
@@ -186,7 +204,7 @@ impl Look {
                 }
             }
         }
-        for (path, flag) in &self.flags {
+        for (path, flag) in &self.findings.flagged {
             let Ok(path) = RepoPath::from_bytes(path) else {
                 continue;
             };
@@ -200,55 +218,19 @@ impl Look {
         hints
     }
 
-    /// Tracked paths whose bytes on disk need not be those of their blob
-    /// although git calls them clean.
-    fn converted(&self, reader: &Reader<'_>, head_tree: &ObjectId) -> Result<Vec<RepoPath>, Error> {
-        let everywhere = self.settings.is_on("core.autocrlf", Switch::Off);
-        if !everywhere && !self.has_attributes(reader.repo) {
-            return Ok(Vec::new());
+    /// Adds the files whose bytes need not be those of their blob although
+    /// git calls them clean.
+    fn doubt(&self, hints: &mut BTreeMap<RepoPath, Hint>) {
+        for (path, doubtful) in &self.findings.doubtful {
+            hints.entry(path.clone()).or_insert_with(|| Hint {
+                index: Some((doubtful.mode, doubtful.oid.clone())),
+                doubted: Some(Doubt {
+                    key: doubtful.key,
+                    raw: doubtful.raw.clone(),
+                }),
+                ..Hint::default()
+            });
         }
-        let objects = reader.repo.objects()?;
-        let entries: Vec<TreeEntry> = objects
-            .entries(head_tree)?
-            .into_iter()
-            .filter(|entry| matches!(entry.mode, TreeMode::File | TreeMode::Executable))
-            .collect();
-        let paths: Vec<&[u8]> = entries.iter().map(|e| e.path.as_bytes()).collect();
-        let rules = reader.repo.conversions(self.index.path(), &paths)?;
-        let mut found = Vec::new();
-        for (entry, rule) in entries.iter().zip(rules) {
-            let differs = match rule {
-                Conversion::Any => true,
-                Conversion::None if !everywhere => false,
-                Conversion::None | Conversion::Length => {
-                    let on_disk = reader.beneath.look(entry.path.as_path()).map_err(file(
-                        "look at",
-                        &reader.repo.top().join(entry.path.as_path()),
-                    ))?;
-                    match on_disk {
-                        Some((_, metadata)) => metadata.len() != objects.blob_size(&entry.oid)?,
-                        None => false,
-                    }
-                }
-            };
-            if differs {
-                found.push(entry.path.clone());
-            }
-        }
-        Ok(found)
-    }
-
-    fn has_attributes(&self, repo: &Repository) -> bool {
-        let names = |path: &[u8]| path.rsplit(|b| *b == b'/').next() == Some(b".gitattributes");
-        let untracked = self
-            .status
-            .entries
-            .iter()
-            .any(|entry| matches!(entry, StatusEntry::Untracked { path } if names(path)));
-        untracked
-            || self.flags.iter().any(|(path, _)| names(path))
-            || repo.common_dir().join("info/attributes").exists()
-            || self.settings.has_attributes_file
     }
 }
 
@@ -284,6 +266,9 @@ impl Reader<'_> {
 
     fn read(&self, objects: &Objects, path: &RepoPath, hint: &Hint) -> Result<Finding, Error> {
         let shown = self.repo.top().join(path.as_path());
+        if let Some(finding) = Self::remembered(objects, path, hint) {
+            return Ok(finding);
+        }
         let found = self
             .beneath
             .look(path.as_path())
@@ -318,10 +303,26 @@ impl Reader<'_> {
         // Asked of the open file: another may stand at the path by now.
         let metadata = open.metadata().map_err(file("read", &shown))?;
         let oid = objects.write_blob_from(&mut open, &shown)?;
-        let mut finding = Finding::put(path, self.mode(&metadata, hint), oid);
+        let mut finding = Finding::put(path, self.mode(&metadata, hint), oid.clone());
+        let doubt = hint.doubted.as_ref();
+        if doubt.is_some_and(|doubt| doubt.key.stat() == IndexStat::of(&metadata)) {
+            finding.learnt = Some((path.clone(), oid));
+        }
         let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or(0);
         finding.seen = Some((path.clone(), (metadata.mtime(), nanos)));
         Ok(finding)
+    }
+
+    /// A file that an earlier snapshot read and that has not changed since, as
+    /// git says; its object may have been pruned.
+    fn remembered(objects: &Objects, path: &RepoPath, hint: &Hint) -> Option<Finding> {
+        let doubt = hint.doubted.as_ref()?;
+        let (mode, _) = hint.index.as_ref()?;
+        let raw = doubt.raw.as_ref().filter(|raw| objects.contains(raw))?;
+        let modified = doubt.key.stat().modified();
+        let mut finding = Finding::put(path, *mode, raw.clone());
+        finding.seen = Some((path.clone(), modified));
+        Some(finding)
     }
 
     fn missing(path: &RepoPath, hint: &Hint) -> Finding {

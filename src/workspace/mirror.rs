@@ -6,6 +6,7 @@
 //! shared by all its agents. Nothing of it leads back: changing a ref inside
 //! changes the private copy alone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -49,13 +50,13 @@ impl Mirror {
         text
     }
 
-    /// Reads them; settings are read with the parent's files.
-    pub(super) fn take(repo: &Repository, settings: Settings) -> Self {
+    /// Reads them, all but the settings, which are read with the parent's files.
+    pub(super) fn take(repo: &Repository) -> Self {
         let common = repo.common_dir();
         let mut alternates = Vec::new();
         collect_alternates(repo.objects_dir(), 0, &mut alternates);
         Self {
-            settings,
+            settings: Settings::default(),
             packed_refs: packed_refs(repo),
             exclude: fs::read(common.join("info/exclude")).ok(),
             attributes: fs::read(common.join("info/attributes")).ok(),
@@ -63,29 +64,33 @@ impl Mirror {
             alternates,
         }
     }
+
+    /// With the settings that go with it.
+    pub(super) fn with(self, settings: Settings) -> Self {
+        Self { settings, ..self }
+    }
 }
 
 /// The settings of the person and the repository that matter here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Settings {
     values: Vec<(String, String)>,
-    /// Whether an attributes file of the person or the machine applies.
-    pub(super) has_attributes_file: bool,
+    /// The attributes file that a setting names.
+    attributes_file: Option<String>,
 }
 
 impl Settings {
     /// Reads them, by one call of git.
     pub(super) fn take(repo: &Repository) -> Result<Self, Error> {
         let output = repo.call().args(["config", "--list", "-z"]).output()?;
-        let mut found = Self {
-            has_attributes_file: default_attributes().any(|path| path.exists()),
-            ..Self::default()
-        };
+        let mut found = Self::default();
         for record in output.split(|b| *b == 0).filter(|r| !r.is_empty()) {
             let record = String::from_utf8_lossy(record);
             // A name without a value means true.
             let (key, value) = record.split_once('\n').unwrap_or((&record, "true"));
-            found.has_attributes_file |= key == "core.attributesfile";
+            if key == "core.attributesfile" {
+                found.attributes_file = Some(value.to_owned());
+            }
             // Filters are copied by name: inside, they run confined, and
             // without them every filtered file would look modified there.
             if COPIED.contains(&key) || key.starts_with("filter.") {
@@ -101,15 +106,34 @@ impl Settings {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether a boolean setting is on; `otherwise` when it is not there.
-    pub(super) fn is_on(&self, name: &str, otherwise: Switch) -> bool {
-        match self.setting(name) {
-            Some(value) => !matches!(
+    /// Whether a boolean setting is off; one that is not there is on.
+    pub(super) fn is_off(&self, name: &str) -> bool {
+        self.setting(name).is_some_and(|value| {
+            matches!(
                 value.to_ascii_lowercase().as_str(),
                 "false" | "no" | "off" | "0" | ""
-            ),
-            None => otherwise == Switch::On,
+            )
+        })
+    }
+
+    /// The names of the filters that are configured.
+    pub(super) fn filters(&self) -> BTreeSet<&str> {
+        let keys = self.values.iter().map(|(key, _)| key.as_str());
+        keys.filter_map(|key| key.strip_prefix("filter.")?.rsplit_once('.'))
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    /// The attributes files of the person and the machine that may apply.
+    pub(super) fn attributes_files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = default_attributes().collect();
+        if let Some(named) = &self.attributes_file {
+            files.push(match named.strip_prefix("~/") {
+                Some(rest) => home().unwrap_or_default().join(rest),
+                None => PathBuf::from(named),
+            });
         }
+        files
     }
 
     /// The private configuration.
@@ -134,15 +158,6 @@ impl Settings {
     }
 }
 
-/// What a setting means that is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Switch {
-    /// On.
-    On,
-    /// Off.
-    Off,
-}
-
 fn quoted(value: &str) -> String {
     let escaped = value
         .replace('\\', "\\\\")
@@ -154,14 +169,19 @@ fn quoted(value: &str) -> String {
 
 /// Where git looks when no setting names an attributes file.
 fn default_attributes() -> impl Iterator<Item = PathBuf> {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let home = || home().map(|home| home.join(".config"));
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     config
         .filter(|path| !path.as_os_str().is_empty())
         .or_else(home)
         .map(|path| path.join("git/attributes"))
         .into_iter()
-        .chain([PathBuf::from("/etc/gitattributes")])
+        // Git's own is where it was installed.
+        .chain(["/etc", "/usr/local/etc"].map(|etc| Path::new(etc).join("gitattributes")))
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from)
 }
 
 /// Branches, tags and remote branches, in git's own packed form.

@@ -7,9 +7,11 @@
 //! the executor, and by recovery after the launcher died.
 //!
 //! - `snapshot`, `look`: the parent's tree, bytes as they lie on disk
+//! - `converted`, `known`: what the index says that git does not, and what was learnt of it before
 //! - `backend`: the trait, the table's words, the choice
 //! - `overlay/`: layers that agents share, and one of their own
-//! - `checkout/`: plain files, for any file system and kernel
+//! - `checkout/`: plain files, for any file system and kernel, and cloned ones
+//! - `missing`: objects that the parent does not have, told and never fetched
 //! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper` (on `lowers`): two ways of finding what changed, one list of it in `findings`
@@ -27,6 +29,7 @@ mod beneath;
 mod capture;
 mod carry;
 mod checkout;
+mod converted;
 mod dispose;
 mod error;
 mod findings;
@@ -35,10 +38,12 @@ mod identity;
 mod ignored;
 mod index_copy;
 mod keep;
+mod known;
 mod layout;
 mod look;
 mod lowers;
 mod mirror;
+mod missing;
 mod need;
 mod overlay;
 mod snapshot;
@@ -58,8 +63,9 @@ pub use identity::try_identities;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
+pub use missing::states;
 pub use need::{Need, Room, require_room, reserve};
-pub use overlay::sweep_bases;
+pub use overlay::{Warm, sweep_bases, warm};
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
 
 /// The backends, best first.
@@ -69,6 +75,12 @@ pub const BACKENDS: &[BackendEntry] = &[
         choice: crate::model::WorkspaceChoice::Overlay,
         probe: overlay::probe,
         make: overlay::make,
+    },
+    BackendEntry {
+        kind: BackendKind::Reflink,
+        choice: crate::model::WorkspaceChoice::Reflink,
+        probe: checkout::probe_reflink,
+        make: checkout::make_reflink,
     },
     BackendEntry {
         kind: BackendKind::Checkout,

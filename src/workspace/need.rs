@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::error::file;
-use super::{Backend, Error, Order};
+use super::{Backend, Error, Order, missing};
 use crate::model::{RepoPath, TreeMode};
 
 /// What something takes of a file system.
@@ -185,9 +185,9 @@ pub(super) fn of_files(order: &Order<'_>) -> Result<Need, Error> {
         let size = match (entry.mode, known) {
             (TreeMode::Gitlink, _) => 0,
             (_, Some((id, size))) if id == entry.oid.as_str() => *size,
-            (TreeMode::File | TreeMode::Executable | TreeMode::Symlink, _) => {
-                objects.blob_size(&entry.oid)?
-            }
+            (TreeMode::File | TreeMode::Executable | TreeMode::Symlink, _) => objects
+                .blob_size(&entry.oid)
+                .map_err(|error| missing::of_object((&entry.path, &entry.oid), error))?,
         };
         need = need.and(Need::file(size));
         last = Some(entry.path);
@@ -238,12 +238,10 @@ mod tests {
             bytes: most / 2,
             inodes: 1,
         };
-        let kept = reserve(dir.path(), half).map(|kept| {
-            let refused = reserve(dir.path(), half).expect_err("because half is kept");
-            assert!(refused.is_disk());
-            kept
-        });
-        drop(kept.expect("because half of the disk is free"));
+        let kept = reserve(dir.path(), half).expect("because half of the disk is free");
+        let refused = reserve(dir.path(), half).expect_err("because half is kept");
+        assert!(refused.is_disk());
+        drop(kept);
         drop(reserve(dir.path(), half).expect("because it was given back"));
     }
 }

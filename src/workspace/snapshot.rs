@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::look::{Look, TreeFound};
 use super::mirror::Settings;
-use super::{Error, IndexCopy, Mirror};
+use super::{Error, IndexCopy, Mirror, missing};
 use crate::git::Repository;
 use crate::model::{Base, ObjectId, RepoPath, Warning};
 
@@ -59,10 +59,12 @@ pub struct Snapshot {
 /// A revision names no commit; a file cannot be read (it is named); git could
 /// not be run; or the objects directory takes no more.
 pub fn snapshot(repo: &Repository, base: &Base, scratch: &Path) -> Result<Snapshot, Error> {
-    match base {
+    let taken = match base {
         Base::Worktree => of_worktree(repo, scratch),
         Base::Revision(rev) => of_revision(repo, rev),
-    }
+    }?;
+    missing::require_all(repo, &taken)?;
+    Ok(taken)
 }
 
 /// The parent's tree as it stands now.
@@ -98,8 +100,16 @@ pub fn current_tree(repo: &Repository, scratch: &Path) -> Result<ObjectId, Error
 }
 
 fn of_worktree(repo: &Repository, scratch: &Path) -> Result<Snapshot, Error> {
-    let look = Look::take(repo, scratch)?;
-    let head_ref = repo.head_ref()?;
+    let (look, head_ref, mirror) = std::thread::scope(|threads| {
+        let head_ref = threads.spawn(|| repo.head_ref());
+        let mirror = threads.spawn(|| Mirror::take(repo));
+        let look = Look::take(repo, scratch);
+        let head_ref = head_ref.join().expect("because asking git cannot panic");
+        let mirror = mirror.join().expect("because asking git cannot panic");
+        (look, head_ref, mirror)
+    });
+    let look = look.map_err(|error| missing::of_look(repo, error))?;
+    let head_ref = head_ref?;
     let TreeFound {
         tree,
         head_tree,
@@ -121,7 +131,7 @@ fn of_worktree(repo: &Repository, scratch: &Path) -> Result<Snapshot, Error> {
         index: Some(look.index),
         warnings,
         seen,
-        mirror: Mirror::take(repo, look.settings),
+        mirror: mirror.with(look.settings),
     })
 }
 
@@ -140,7 +150,7 @@ fn of_revision(repo: &Repository, rev: &str) -> Result<Snapshot, Error> {
         index: None,
         warnings: Vec::new(),
         seen: BTreeMap::new(),
-        mirror: Mirror::take(repo, Settings::take(repo)?),
+        mirror: Mirror::take(repo).with(Settings::take(repo)?),
     })
 }
 

@@ -303,7 +303,9 @@ fn files_move_and_link_across_directories() {
         let record = works(
             &repo,
             "mkdir -p x/y; mv a.txt x/y/moved.txt; ln x/y/moved.txt docs/linked.txt; \
-             test x/y/moved.txt -ef docs/linked.txt; mv docs x/docs; ln -s y/moved.txt x/soft; \
+             echo through >> docs/linked.txt; tail -n 1 x/y/moved.txt | grep -qx through; \
+             echo own > x/own; ln x/own docs/own; test x/own -ef docs/own; rm x/own docs/own; \
+             mv docs x/docs; ln -s y/moved.txt x/soft; \
              cp b.txt \"$TMPDIR\"; mv \"$TMPDIR/b.txt\" x/back.txt; rm b.txt; chmod 755 x/back.txt; \
              truncate -s 4 x/back.txt",
         );

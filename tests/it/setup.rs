@@ -5,8 +5,10 @@
 //! runs only once a person approved exactly its content. And no hook of the
 //! repository ever runs on the program's account.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -287,14 +289,66 @@ const HOOKS: [&str; 28] = [
     "post-index-change",
 ];
 
+/// Puts a program that leaves a mark behind every name by which git runs one.
+fn lay_hooks(env: &TestEnv, repo: &Repo<'_>, hooks: &Path, marks: &Path) {
+    for name in HOOKS {
+        let path = hooks.join(name);
+        let mark = shown(&marks.join(name)).to_owned();
+        env.put(&path, format!("#!/bin/sh\necho > '{mark}'\ncat\n"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .expect("because the test wrote it");
+    }
+    let any = hooks.join("update");
+    for (key, value) in [
+        ("core.fsmonitor", shown(&hooks.join("fsmonitor-watchman"))),
+        ("core.fsmonitorHookVersion", "2"),
+        ("core.pager", shown(&any)),
+        ("diff.external", shown(&any)),
+        ("core.editor", shown(&any)),
+        ("gc.auto", "1"),
+    ] {
+        repo.git(["config", key, value]);
+    }
+}
+
+/// The programs that left a mark; the marks are taken away.
+fn take_marks(marks: &Path) -> Vec<OsString> {
+    let entries = fs::read_dir(marks).expect("because the test made it");
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    for name in &names {
+        fs::remove_file(marks.join(name)).expect("because a hook wrote it");
+    }
+    names
+}
+
+/// Every command that asks git for something.
+fn use_everything(repo: &Repo<'_>) {
+    let script = "echo new > n.txt; echo more >> a.txt; git add -A; git commit -qm inside; \
+                  git checkout -q -b side";
+    let record = repo.agent(script).expect_code(0).json();
+    assert_eq!(only_agent(&record)["integration"]["status"], "landed");
+    let branch = ["run", "--land", "branch=side", "--", "sh", "-c"];
+    repo.cofferdam([&branch[..], &["echo b >> b.txt"]].concat())
+        .expect_code(0);
+    let record = repo
+        .agent_integrating("hold", "echo held > held.txt")
+        .expect_code(0)
+        .json();
+    let id = text(only_agent(&record), "id").to_owned();
+    repo.cofferdam(["diff", &id]).expect_code(0);
+    repo.cofferdam(["apply", &id]).expect_code(0);
+    repo.cofferdam(["gc", "--older", "0s"]).expect_code(0);
+    repo.cofferdam(["doctor"]);
+}
+
 #[test]
 fn no_hook_of_the_repository_ever_runs() {
     for elsewhere in [false, true] {
         let env = TestEnv::new();
         let repo = env.repo();
         repo.write("scratch.txt", "untracked\n");
-        let mark = env.outside().join("marks");
-        env.make_dir(&mark);
+        let marks = env.outside().join("marks");
+        env.make_dir(&marks);
         let hooks = if elsewhere {
             let hooks = env.outside().join("hooks");
             repo.git(["config", "core.hooksPath", shown(&hooks)]);
@@ -302,67 +356,13 @@ fn no_hook_of_the_repository_ever_runs() {
         } else {
             repo.path(".git/hooks")
         };
-        let program = |name: &str| format!("#!/bin/sh\necho > '{}/{name}'\ncat\n", shown(&mark));
-        for name in HOOKS {
-            let path = hooks.join(name);
-            env.put(&path, program(name));
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
-                .expect("because the test wrote it");
-        }
-        let monitor = hooks.join("fsmonitor-watchman");
-        for (key, value) in [
-            ("core.fsmonitor", shown(&monitor)),
-            ("core.fsmonitorHookVersion", "2"),
-            ("core.pager", shown(&hooks.join("update"))),
-            ("diff.external", shown(&hooks.join("update"))),
-            ("core.editor", shown(&hooks.join("update"))),
-            ("gc.auto", "1"),
-        ] {
-            repo.git(["config", key, value]);
-        }
-        // The hooks work: git's own commands of the person run them.
-        repo.git([
-            "commit",
-            "-q",
-            "--allow-empty",
-            "-m",
-            "shows that hooks run",
-        ]);
-        let ran = |directory: &std::path::Path| {
-            let names = fs::read_dir(directory).expect("because the test made it");
-            let mut names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
-            names.sort();
-            names
-        };
-        assert!(!ran(&mark).is_empty());
-        for name in ran(&mark) {
-            fs::remove_file(mark.join(name)).expect("because a hook wrote it");
-        }
+        lay_hooks(&env, &repo, &hooks, &marks);
+        // They work: git's own commands run them.
+        repo.git(["commit", "-q", "--allow-empty", "-m", "hooks run"]);
+        assert!(!take_marks(&marks).is_empty());
 
-        let script = "echo new > n.txt; echo more >> a.txt; git add -A; git commit -qm inside; \
-                      git checkout -q -b side";
-        let record = repo.agent(script).expect_code(0).json();
-        assert_eq!(only_agent(&record)["integration"]["status"], "landed");
-        repo.cofferdam([
-            "run",
-            "--land",
-            "branch=side",
-            "--",
-            "sh",
-            "-c",
-            "echo b >> b.txt",
-        ])
-        .expect_code(0);
-        let record = repo
-            .agent_integrating("hold", "echo held > held.txt")
-            .expect_code(0)
-            .json();
-        let id = text(only_agent(&record), "id").to_owned();
-        repo.cofferdam(["diff", &id]).expect_code(0);
-        repo.cofferdam(["apply", &id]).expect_code(0);
-        repo.cofferdam(["gc", "--older", "0s"]).expect_code(0);
-        repo.cofferdam(["doctor"]);
-        assert_eq!(ran(&mark), Vec::<std::ffi::OsString>::new());
+        use_everything(&repo);
+        assert_eq!(take_marks(&marks), Vec::<OsString>::new());
         // Left in place they would run under the oracle's own git.
         fs::remove_dir_all(&hooks).expect("because the test made it");
         repo.git(["config", "--unset", "core.fsmonitor"]);

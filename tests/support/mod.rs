@@ -11,6 +11,7 @@
 //! - `repo`: a repository in any state
 //! - `run`: the program in the foreground and in the background
 //! - `print`: a fingerprint of directories, to prove that nothing moved
+//! - `same`: whether an agent gets the parent's bytes, with every backend
 //! - `oracle`: what may not be left when a test ends
 
 mod env;
@@ -19,6 +20,7 @@ mod oracle;
 mod print;
 mod repo;
 mod run;
+mod same;
 
 pub(crate) use env::TestEnv;
 pub(crate) use fence::{only_apart, only_below};
@@ -26,6 +28,7 @@ pub(crate) use oracle::{groups, processes_of};
 pub(crate) use print::TreePrint;
 pub(crate) use repo::Repo;
 pub(crate) use run::{Run, Running, Signal};
+pub(crate) use same::{BACKENDS, run_in};
 
 use std::path::Path;
 

@@ -48,6 +48,7 @@ pub(super) fn examine(env: &TestEnv) -> Vec<String> {
         }
     }
     left.extend(state_leftovers(&env.state()));
+    left.extend(half_made(&env.state().join("bases")));
     left.extend(
         names(&env.tmp())
             .into_iter()
@@ -242,6 +243,17 @@ fn state_leftovers(state: &Path) -> Vec<String> {
     left
 }
 
+/// Shared checkouts that somebody began to make or to remove; whole ones stay.
+fn half_made(bases: &Path) -> Vec<String> {
+    let all = names(bases).into_iter().flat_map(|one| names(&one));
+    all.filter(|path| {
+        let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+        name.starts_with(b"new-") || name.ends_with(b".gone")
+    })
+    .map(|path| format!("half a checkout {}", path.display()))
+    .collect()
+}
+
 fn is_id(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     matches!(bytes, [b'a' | b'r', b'-', digits @ ..]
@@ -299,6 +311,10 @@ fn the_oracle_finds_what_is_left() {
     );
     assert_eq!(state_leftovers(&env.state()).len(), 1);
     assert_eq!(names(&env.tmp()).len(), 1);
+    let bases = env.state().join("bases");
+    env.make_dir(&bases.join("repository/new-half"));
+    assert_eq!(half_made(&bases).len(), 1);
+    fs::remove_dir_all(&bases).expect("because it was just made");
     let found = processes_of(&env);
     assert_eq!(found.len(), 1, "{found:?}");
     let before = TreePrint::of_authority(repo.root());

@@ -24,6 +24,11 @@ impl<'e> Repo<'e> {
         Self { env, root }
     }
 
+    /// The world that it stands in.
+    pub(super) fn env(&self) -> &'e TestEnv {
+        self.env
+    }
+
     /// Its top directory.
     pub(crate) fn root(&self) -> &Path {
         &self.root

@@ -50,9 +50,10 @@ impl Layers {
 /// A detached mount that shows the layers as one directory, and where the
 /// kernel keeps what it must remember.
 ///
-/// Directories that lie below cannot be renamed, only copied (`EXDEV`), and
-/// files of users that the cage does not know cannot be changed: both are how
-/// the kernel merges without trusting attributes that others may have set.
+/// With attributes of the user, directories that lie below cannot be renamed,
+/// only copied (`EXDEV`), and files of users that the cage does not know cannot
+/// be changed: both are how the kernel merges without trusting attributes that
+/// others may have set.
 pub(super) fn make(layers: &Layers) -> Result<(OwnedFd, Attributes), PolicyError> {
     let lower = layers
         .lower

@@ -129,7 +129,12 @@ pub enum Directories {
     /// It fails with `EXDEV`, which `mv` answers by copying; other programs
     /// give up.
     Copied,
-    /// It works, as on any other file system.
+    /// It works, as on any other file system, whoever launches. Where the
+    /// kernel does not do it itself, the content of the directory is copied
+    /// and its rename is not one step; and where nobody can do it the report
+    /// says so ([`Enforcement::view_notes`](crate::Enforcement::view_notes))
+    /// and it is as for [`Directories::Copied`]. See "What it does not do" at
+    /// the top.
     Renamed,
 }
 

@@ -78,6 +78,24 @@ fn confine(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
     report.landlock_abi = ruled.abi;
     report.features.extend(ruled.features);
     report.holes.extend(ruled.holes);
+    filter(cage, tell)?;
+    let canaries = Canaries {
+        policy: &cage.request.policy,
+        bait: &cage.request.bait,
+        hidden: &cage.hidden,
+        report: &cage.report,
+    };
+    let tried = canaries
+        .try_to_escape()
+        .map_err(|(guarantee, attempt)| Stop::Failed(Failure::Canary { guarantee, attempt }))?;
+    cage.report.tried = tried;
+    Ok(())
+}
+
+/// Filters the calls, and says who answers which.
+fn filter(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
+    let policy = &cage.request.policy;
+    let report = &mut cage.report;
     let mover = cage.mover.as_ref().map(|told| {
         let told = told.as_ref().map_err(Clone::clone)?;
         mover::hear(told)
@@ -117,16 +135,6 @@ fn confine(cage: &mut Cage<'_>, tell: &OwnedFd) -> Result<(), Stop> {
         Layer::Network,
         namespaces::network_status(policy, &cage.spaces, filtered),
     );
-    let canaries = Canaries {
-        policy,
-        bait: &cage.request.bait,
-        hidden: &cage.hidden,
-        report,
-    };
-    let tried = canaries
-        .try_to_escape()
-        .map_err(|(guarantee, attempt)| Stop::Failed(Failure::Canary { guarantee, attempt }))?;
-    cage.report.tried = tried;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! launcher --life line--> H0 guard: session, namespaces; outlives H1 and says so
 //!                          └─ H1 keeper (pid 1): mounts, late user namespace,
 //!                              │   then: reaps, forwards, watches the line, answers refused calls
+//!                              ├─ the mover, where the kernel does not rename directories
 //!                              └─ H2: capabilities, Landlock, seccomp,
 //!                                     canaries, limits, exec
 //! ```
@@ -18,6 +19,8 @@
 //! - `prepare`: what H1 does first: the view and the late user namespace
 //! - `hold`: how H1 starts H2; then `keeper` watches, `denials` answers refused
 //!   calls, and `sweep` ends what no namespace ends
+//! - `renames`: which renames the keeper has done by the `mover`, and `moving`:
+//!   how that one does it
 //! - `command`: H2, with `canary` and `hidden` for the last test
 
 mod canary;

@@ -288,7 +288,8 @@ mod tests {
 
     #[test]
     fn splits_paths_as_the_kernel_does() {
-        let cases: [(&[u8], Option<(&[u8], &[u8])>); 9] = [
+        type Halves = (&'static [u8], &'static [u8]);
+        let cases: [(&[u8], Option<Halves>); 9] = [
             (b"a", Some((b"", b"a"))),
             (b"a/", Some((b"", b"a/"))),
             (b"/a", Some((b"/", b"a"))),

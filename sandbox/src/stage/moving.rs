@@ -61,7 +61,7 @@ pub(super) fn rename(old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Resu
         ..new
     };
     let mut mover = Mover { names: NAMES };
-    if flags.contains(RenameFlags::EXCHANGE) {
+    let result = if flags.contains(RenameFlags::EXCHANGE) {
         mover.exchange(old, new)
     } else {
         let free = match flags.contains(RenameFlags::NOREPLACE) {
@@ -69,7 +69,12 @@ pub(super) fn rename(old: Place<'_>, new: Place<'_>, flags: RenameFlags) -> Resu
             false => Target::MayBeEmpty,
         };
         mover.directory(old, new, free, 0)
-    }
+    };
+    result.map_err(|errno| match errno {
+        // No rename needs descriptors.
+        Errno::MFILE | Errno::NFILE => Errno::XDEV,
+        other => other,
+    })
 }
 
 /// Whether both are of one mount, and that is of merged directories.
@@ -175,18 +180,10 @@ impl Mover {
     }
 
     fn empty(&mut self, moving: &mut Moving, depth: usize) -> Result<()> {
-        let mut listed = Vec::new();
-        for entry in Dir::read_from(&moving.source)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            self.names = self.names.checked_sub(1).ok_or(Errno::XDEV)?;
-            listed.push(name.to_owned());
-        }
+        let listed = list(&moving.source, self.names)?;
+        self.names -= listed.len();
         let mut rest = listed.into_iter();
-        for name in rest.by_ref() {
+        while let Some(name) = rest.next() {
             let (from, to) = ends(&moving.source, &moving.target, &name);
             match self.entry(from, to, depth + 1) {
                 Ok(()) => moving.moved.push(name),
@@ -260,6 +257,23 @@ fn ends<'a>(from: &'a OwnedFd, to: &'a OwnedFd, name: &'a CStr) -> (Place<'a>, P
 fn open(place: Place<'_>) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(place.parent, place.name, flags, Mode::empty())
+}
+
+/// The names in a directory; an error if there are too many.
+fn list(directory: &OwnedFd, most: usize) -> Result<Vec<CString>> {
+    let mut listed = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if listed.len() == most {
+            return Err(Errno::XDEV);
+        }
+        listed.push(name.to_owned());
+    }
+    Ok(listed)
 }
 
 fn is_directory(place: Place<'_>) -> bool {

@@ -15,7 +15,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
 use super::mover::{Errand, LONGEST, Outcome};
@@ -24,8 +24,10 @@ use crate::sys::seccomp::{Listener, Refused, read_memory};
 /// The renames of a cage that has a mover.
 #[derive(Debug)]
 pub(super) struct Renames {
-    /// None when directories are no longer renamed.
+    /// None when it has ended, or was let go.
     mover: Option<OwnedFd>,
+    /// Whether nothing is given to it any more.
+    ending: bool,
     /// Whose errand the mover does.
     busy: Option<Refused>,
     /// Who waits for it.
@@ -37,6 +39,7 @@ impl Renames {
     pub(super) fn new(mover: OwnedFd) -> Self {
         Self {
             mover: Some(mover),
+            ending: false,
             busy: None,
             waiting: VecDeque::new(),
         }
@@ -56,7 +59,7 @@ impl Renames {
         };
         match asked {
             Asked::FileRules => self.end(listener),
-            Asked::Rename(arguments) if self.mover.is_some() => {
+            Asked::Rename(arguments) if !self.ending => {
                 if arguments.look(call.thread) == Seen::Other {
                     listener.proceed(&call);
                 } else {
@@ -87,16 +90,19 @@ impl Renames {
             }
         }
         match outcome {
-            Some(_) => self.send_next(listener),
-            None => self.end(listener),
+            Some(_) if !self.ending => self.send_next(listener),
+            Some(_) | None => self.end(listener),
         }
     }
 
     /// Leaves everything to the kernel from now on. What the mover has begun it
-    /// ends; then it finds the socket closed.
+    /// ends, and its caller hears of it; then it finds the socket closed.
     fn end(&mut self, listener: &Listener) {
-        self.mover = None;
-        for call in self.busy.take().into_iter().chain(self.waiting.drain(..)) {
+        self.ending = true;
+        if self.busy.is_none() {
+            self.mover = None;
+        }
+        for call in self.waiting.drain(..) {
             listener.proceed(&call);
         }
     }
@@ -196,16 +202,14 @@ impl Arguments {
         let found = openat2(
             start.as_ref().map_or(CWD, AsFd::as_fd),
             &path,
-            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            DIRECTORY | OFlags::NOFOLLOW,
             Mode::empty(),
             ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS,
         );
-        match found.and_then(fstat) {
-            Ok(facts) if FileType::from_raw_mode(facts.st_mode) == FileType::Directory => {
-                Seen::Directory
-            }
+        match found {
+            Ok(_) => Seen::Directory,
             Err(Errno::AGAIN | Errno::INVAL) => Seen::Unknown,
-            Ok(_) | Err(_) => Seen::Other,
+            Err(_) => Seen::Other,
         }
     }
 }

@@ -21,5 +21,6 @@ mod killed;
 mod network;
 mod places;
 mod processes;
+mod renames;
 mod shims;
 mod table;

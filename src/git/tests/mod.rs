@@ -380,3 +380,39 @@ fn a_registered_worktree_is_listed_and_in_gits_good_order() {
         fixture.git(&["fsck", "--strict"]);
     }
 }
+
+#[test]
+fn a_blob_of_any_size_and_storage_becomes_a_file() {
+    let fixture = Fixture::new();
+    let objects = fixture.objects();
+    // Not compressible, so that it is stored whole when packed.
+    let mut state = 1_u64;
+    let large: Vec<u8> = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56).to_le_bytes()[0]
+    })
+    .take(17 << 20)
+    .collect();
+    for bytes in [&b""[..], b"small\n", &large] {
+        let oid = objects.write_blob(bytes).expect("because it takes more");
+        for (packed, hint) in [(false, None), (true, Some(bytes.len() as u64))] {
+            if packed {
+                fixture.git(&["tag", &format!("blob-{}", bytes.len()), oid.as_str()]);
+                fixture.git(&["repack", "-adq"]);
+            }
+            let path = fixture.top.join("out");
+            let mut out = std::fs::File::create(&path).expect("because it is ours");
+            objects
+                .copy_blob(&oid, hint, (&mut out, &path))
+                .expect("because it is there");
+            assert!(std::fs::read(&path).is_ok_and(|found| found == bytes));
+        }
+    }
+    let none = "0123456789012345678901234567890123456789".parse();
+    let path = fixture.top.join("out");
+    let mut out = std::fs::File::create(&path).expect("because it is ours");
+    let none = none.expect("because it is an id");
+    assert!(objects.copy_blob(&none, None, (&mut out, &path)).is_err());
+}

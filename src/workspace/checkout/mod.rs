@@ -1,19 +1,23 @@
-//! The `checkout` backend: plain files, for any file system and kernel.
+//! The backends of plain files: `checkout` for any file system and kernel, and
+//! `reflink`, which differs in where the bytes come from.
 //!
 //! Owns writing the snapshot's tree as files and the private git directory
 //! beside them. Costs a file creation per file; every other backend has to
 //! give the same result. No filter and no hook runs, no link is followed.
 //!
 //! - `writer`: the files, in parallel
+//! - `clones`: the parent's files as a source of bytes
 //! - `private_git`: the git directory that the agent may do anything to
 //! - `stat_index`: the parent's index, made right for the new files
 
+mod clones;
 pub(super) mod private_git;
 pub(super) mod stat_index;
 pub(super) mod writer;
 
 use std::sync::Arc;
 
+use self::clones::Clones;
 use self::writer::Written;
 use super::carry::carry;
 use super::dispose::dispose;
@@ -22,8 +26,15 @@ use super::{Access, Backend, BackendKind, Error, Ground, Need, Order, Workspace,
 use crate::git::{IndexRow, RegisteredHead, Registration};
 use crate::model::ViewMode;
 
+/// Plain files, and which of the two ways to their bytes.
 #[derive(Debug)]
-struct Checkout;
+struct Plain(BytesFrom);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BytesFrom {
+    Objects,
+    ClonesAndObjects,
+}
 
 /// Works everywhere.
 #[expect(
@@ -34,17 +45,29 @@ pub(super) fn probe(_ground: &Ground<'_>) -> Result<String, String> {
     Ok("plain files work on any file system and kernel".to_owned())
 }
 
-pub(super) fn make(_ground: &Ground<'_>) -> Arc<dyn Backend> {
-    Arc::new(Checkout)
+pub(super) fn make(_ground: Ground<'_>) -> Arc<dyn Backend> {
+    Arc::new(Plain(BytesFrom::Objects))
 }
 
-impl Backend for Checkout {
+/// Works where files can share blocks with the parent's.
+pub(super) fn probe_reflink(ground: &Ground<'_>) -> Result<String, String> {
+    clones::probe(ground)
+}
+
+pub(super) fn make_reflink(_ground: Ground<'_>) -> Arc<dyn Backend> {
+    Arc::new(Plain(BytesFrom::ClonesAndObjects))
+}
+
+impl Backend for Plain {
     fn name(&self) -> &'static str {
-        "checkout"
+        match self.0 {
+            BytesFrom::Objects => "checkout",
+            BytesFrom::ClonesAndObjects => "reflink",
+        }
     }
 
     fn create(&self, order: &Order<'_>) -> Result<Workspace, Error> {
-        create(order).inspect_err(|_| {
+        create(self.0, order).inspect_err(|_| {
             // The reason for the failure is what the caller must hear; what
             // cannot be removed now is found by its directory later.
             drop(dispose(order.dir));
@@ -52,13 +75,18 @@ impl Backend for Checkout {
     }
 
     fn needs(&self, order: &Order<'_>) -> Result<Need, Error> {
+        // Clones take less, but no file is sure to be cloned.
         Ok(need::of_files(order)?.and(super::carry::needs(order)?))
     }
 }
 
-fn create(order: &Order<'_>) -> Result<Workspace, Error> {
+fn create(bytes: BytesFrom, order: &Order<'_>) -> Result<Workspace, Error> {
     let layout = Layout(order.dir);
-    let basis = Basis::of(order, BackendKind::Checkout);
+    let (kind, clones) = match bytes {
+        BytesFrom::Objects => (BackendKind::Checkout, None),
+        BytesFrom::ClonesAndObjects => (BackendKind::Reflink, Some(Clones::of(order.repo)?)),
+    };
+    let basis = Basis::of(order, kind);
     layout.begin(&basis)?;
     if order.writer == Access::Writer {
         let head = order
@@ -79,7 +107,7 @@ fn create(order: &Order<'_>) -> Result<Workspace, Error> {
     let target = git.join("index");
     let snapshot = order.snapshot;
     let index = stat_index::open(order.repo, snapshot.index.as_ref(), &target)?;
-    let written = writer::write(order, &index)?;
+    let written = writer::write(order, &index, clones.as_ref())?;
     let mut identities = super::identity::Identities::default();
     let same = |file: &Written| (file.row.entry.path.clone(), file.identity);
     identities.add_written(written.iter().map(same));

@@ -11,8 +11,9 @@ use std::path::Path;
 use git2::IndexEntry;
 
 use super::super::snapshot::FileTime;
-use super::super::{Error, IndexCopy};
-use crate::git::{self, IndexRow, Repository, TreeEntry};
+use super::super::{Error, IndexCopy, Snapshot};
+use super::writer::Piece;
+use crate::git::{self, IndexRow, IndexStat, Repository, TreeEntry};
 use crate::model::{ObjectId, RepoPath, TreeMode};
 
 /// The index of a workspace before its files are there.
@@ -26,6 +27,33 @@ pub(in super::super) enum StatIndex {
 }
 
 impl StatIndex {
+    /// What the index says of the parent's file at an entry's path, where it
+    /// vouches that its content is the entry's object.
+    fn vouched(&self, entry: &TreeEntry) -> Option<IndexStat> {
+        let Self::Copied(_, known) = self else {
+            return None;
+        };
+        let TreeEntry { path, mode, oid } = entry;
+        let found = known.get(path.as_bytes());
+        found
+            .filter(|found| holds(found, *mode, oid))
+            .map(IndexStat::of_entry)
+    }
+
+    /// An entry to be written, with all that is known of the parent's file.
+    pub(super) fn piece(&self, entry: TreeEntry, snapshot: &Snapshot) -> Piece {
+        let vouched = self.vouched(&entry);
+        let modified = vouched.map(|stat| stat.modified());
+        let seen = snapshot.seen.get(&entry.path).copied();
+        let written = snapshot.index.as_ref().map(IndexCopy::written);
+        Piece {
+            time: seen.or(modified.filter(|(seconds, _)| *seconds > 0)),
+            size: vouched.map(|stat| stat.size().into()),
+            described: vouched.filter(|stat| written.is_some_and(|written| !stat.is_racy(written))),
+            entry,
+        }
+    }
+
     /// When the parent's file was modified, where the index vouches that its
     /// content is this object.
     pub(in super::super) fn modified(

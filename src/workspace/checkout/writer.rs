@@ -2,14 +2,15 @@
 //!
 //! Owns the files of a fresh directory: created, never opened if they exist,
 //! so that two names which the file system takes for one are an error and not
-//! a lost file. Bytes are the objects' own. A file gets the time that the
+//! a lost file. Bytes are the objects' own, or cloned from a file of the
+//! parent's that is known to hold the same. A file gets the time that the
 //! parent's file with the same bytes has, so that build caches hold.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
@@ -17,8 +18,10 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
 use super::super::error::file;
 use super::super::identity::Identity;
 use super::super::layout::Layout;
+use super::super::missing::of_object;
 use super::super::snapshot::FileTime;
 use super::super::{Error, Order};
+use super::clones::{CloneDirectory, Clones, clone_into};
 use super::stat_index::StatIndex;
 use crate::git::{IndexRow, IndexStat, Objects, Repository, TreeEntry};
 use crate::model::{RepoPath, TreeMode};
@@ -30,28 +33,56 @@ pub(in super::super) struct Written {
     pub(super) identity: Identity,
 }
 
+/// One entry to be written.
+pub(super) struct Piece {
+    pub(super) entry: TreeEntry,
+    /// When the parent's file with the same bytes was modified.
+    pub(super) time: Option<FileTime>,
+    /// The low 32 bits of its size.
+    pub(super) size: Option<u64>,
+    /// All that is known of that file, where nothing can have changed it
+    /// unseen.
+    pub(super) described: Option<IndexStat>,
+}
+
 /// What every thread needs.
 struct Job<'a> {
     repo: &'a Repository,
     tree: &'a Path,
+    clones: Option<&'a Clones>,
     fallback: FileTime,
+    /// Runs of pieces in one directory, taken by whoever is free.
+    runs: Vec<&'a [Piece]>,
+    next: AtomicUsize,
     failed: AtomicBool,
 }
 
-/// Writes every entry of the snapshot's tree but the absent ones.
-pub(super) fn write(order: &Order<'_>, index: &StatIndex) -> Result<Vec<Written>, Error> {
+/// A directory that files are written to, and the one they may come from.
+struct Place {
+    directory: Option<RepoPath>,
+    path: PathBuf,
+    handle: OwnedFd,
+    parents: CloneDirectory,
+}
+
+/// A run is no longer, so that the last ones are not left to one thread.
+const LONGEST_RUN: usize = 64;
+
+/// Writes every entry of the snapshot's tree but the absent ones, cloned from
+/// the parent's files where `clones` are given.
+pub(super) fn write(
+    order: &Order<'_>,
+    index: &StatIndex,
+    clones: Option<&Clones>,
+) -> Result<Vec<Written>, Error> {
     let snapshot = order.snapshot;
     let mut entries = order.repo.objects()?.entries(&snapshot.tree)?;
     entries.retain(|entry| !snapshot.absent.contains(&entry.path));
-    let work = entries
+    let pieces = entries
         .into_iter()
-        .map(|entry| {
-            let seen = snapshot.seen.get(&entry.path).copied();
-            let time = seen.or_else(|| index.modified(&entry.path, entry.mode, &entry.oid));
-            (entry, time)
-        })
+        .map(|entry| index.piece(entry, snapshot))
         .collect();
-    write_entries(order.repo, &Layout(order.dir).tree(), work)
+    write_pieces(order.repo, (&Layout(order.dir).tree(), clones), pieces)
 }
 
 /// Writes entries beneath a directory in which nothing stands at their paths,
@@ -61,30 +92,64 @@ pub(in super::super) fn write_entries(
     tree: &Path,
     work: Vec<(TreeEntry, Option<FileTime>)>,
 ) -> Result<Vec<Written>, Error> {
-    make_directories(tree, work.iter().map(|(entry, _)| entry))?;
+    let pieces = work.into_iter().map(|(entry, time)| Piece {
+        entry,
+        time,
+        size: None,
+        described: None,
+    });
+    write_pieces(repo, (tree, None), pieces.collect())
+}
+
+fn write_pieces(
+    repo: &Repository,
+    (tree, clones): (&Path, Option<&Clones>),
+    mut pieces: Vec<Piece>,
+) -> Result<Vec<Written>, Error> {
+    pieces.sort_by(|a, b| {
+        let (a, b) = (a.entry.path.as_bytes(), b.entry.path.as_bytes());
+        (directory_of(a), a).cmp(&(directory_of(b), b))
+    });
+    make_directories(tree, pieces.iter().map(|piece| &piece.entry))?;
+    let same = |a: &Piece, b: &Piece| {
+        directory_of(a.entry.path.as_bytes()) == directory_of(b.entry.path.as_bytes())
+    };
     let job = Job {
         repo,
-        fallback: a_second_before(tree)?,
         tree,
+        clones,
+        fallback: a_second_before(tree)?,
+        runs: pieces
+            .chunk_by(same)
+            .flat_map(|run| run.chunks(LONGEST_RUN))
+            .collect(),
+        next: AtomicUsize::new(0),
         failed: AtomicBool::new(false),
     };
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let share = work.len().div_ceil(threads).max(32);
+    let most = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // A thread and its handle cost more than a few files.
+    let threads = most.min(pieces.len().div_ceil(32)).max(1);
     let parts: Vec<Result<Vec<Written>, Error>> = std::thread::scope(|scope| {
-        let running: Vec<_> = work
-            .chunks(share)
-            .map(|part| scope.spawn(|| job.write_part(part)))
+        let running: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| job.write_runs()))
             .collect();
         running
             .into_iter()
             .map(|thread| thread.join().expect("because writing a file cannot panic"))
             .collect()
     });
-    let mut written = Vec::with_capacity(work.len());
+    let mut written = Vec::with_capacity(pieces.len());
     for part in parts {
         written.extend(part?);
     }
+    written.sort_unstable_by(|a, b| a.row.entry.path.cmp(&b.row.entry.path));
     Ok(written)
+}
+
+/// The directory of a path; `None` at the top.
+fn directory_of(path: &[u8]) -> Option<&[u8]> {
+    let slash = path.iter().rposition(|b| *b == b'/')?;
+    Some(&path[..slash])
 }
 
 /// Files written anew look older than the index that will name them, so that
@@ -121,78 +186,84 @@ fn make_directories<'a>(
 }
 
 impl Job<'_> {
-    fn write_part(&self, part: &[(TreeEntry, Option<FileTime>)]) -> Result<Vec<Written>, Error> {
-        let result = self.write_all(part);
+    fn write_runs(&self) -> Result<Vec<Written>, Error> {
+        let result = self.take_runs();
         if result.is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
         result
     }
 
-    fn write_all(&self, part: &[(TreeEntry, Option<FileTime>)]) -> Result<Vec<Written>, Error> {
+    fn take_runs(&self) -> Result<Vec<Written>, Error> {
         let objects = self.repo.objects()?;
-        let mut written = Vec::with_capacity(part.len());
-        let mut open: Option<(PathBuf, OwnedFd)> = None;
-        for (entry, time) in part {
-            // Another thread has failed: the whole is taken away anyway.
-            if self.failed.load(Ordering::Relaxed) {
+        let mut written = Vec::new();
+        let mut last: Option<Place> = None;
+        // Once another thread has failed, the whole is taken away anyway.
+        while !self.failed.load(Ordering::Relaxed) {
+            let next = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(run) = self.runs.get(next) else {
                 break;
-            }
-            let path = self.tree.join(entry.path.as_path());
-            let directory = path.parent().unwrap_or(self.tree).to_owned();
-            let handle = match open.take() {
-                Some((last, handle)) if last == directory => handle,
-                Some(_) | None => {
-                    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                    rustix::fs::openat(CWD, &directory, flags, Mode::empty())
-                        .map_err(|errno| file("open", &directory)(errno.into()))?
-                }
             };
-            let time = time.unwrap_or(self.fallback);
-            written.push(self.write_one(&objects, entry, (&path, &handle), time)?);
-            open = Some((directory, handle));
+            let directory = run.first().and_then(|piece| piece.entry.path.parent());
+            let place = match last.take() {
+                Some(place) if place.directory == directory => place,
+                Some(_) | None => self.place(directory)?,
+            };
+            for piece in *run {
+                written.push(self.write_one(&objects, &place, piece)?);
+            }
+            last = Some(place);
         }
         Ok(written)
     }
 
-    fn write_one(
-        &self,
-        objects: &Objects,
-        entry: &TreeEntry,
-        (path, directory): (&Path, &OwnedFd),
-        time: FileTime,
-    ) -> Result<Written, Error> {
-        let failed = || file("write", path);
-        let name = path.file_name().expect("because an entry has a name");
-        let bits = match entry.mode {
-            TreeMode::Gitlink => None,
-            TreeMode::Symlink => {
-                let text = objects.read_blob(&entry.oid)?;
-                rustix::fs::symlinkat(text, directory, name)
-                    .map_err(|errno| failed()(errno.into()))?;
-                let flags = AtFlags::SYMLINK_NOFOLLOW;
-                rustix::fs::utimensat(directory, name, &times(time), flags)
-                    .map_err(|errno| failed()(errno.into()))?;
-                None
-            }
-            TreeMode::File => Some(0o644),
-            TreeMode::Executable => Some(0o755),
+    fn place(&self, directory: Option<RepoPath>) -> Result<Place, Error> {
+        let path = match &directory {
+            Some(directory) => self.tree.join(directory.as_path()),
+            None => self.tree.to_owned(),
         };
-        let metadata = match bits {
-            None => path.symlink_metadata().map_err(failed())?,
-            Some(bits) => {
-                let bytes = objects.read_blob(&entry.oid)?;
-                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                let mode = Mode::from_raw_mode(bits);
-                let fd = rustix::fs::openat(directory, name, flags, mode)
-                    .map_err(|errno| failed()(errno.into()))?;
-                let mut out = File::from(fd);
-                out.write_all(&bytes).map_err(failed())?;
-                rustix::fs::futimens(out.as_fd(), &times(time))
-                    .map_err(|errno| failed()(errno.into()))?;
-                out.metadata().map_err(failed())?
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = rustix::fs::openat(CWD, &path, flags, Mode::empty())
+            .map_err(|errno| file("open", &path)(errno.into()))?;
+        let parents = self
+            .clones
+            .and_then(|clones| clones.directory(directory.as_ref()));
+        Ok(Place {
+            directory,
+            path,
+            handle,
+            parents,
+        })
+    }
+
+    fn write_one(&self, objects: &Objects, place: &Place, piece: &Piece) -> Result<Written, Error> {
+        let entry = &piece.entry;
+        let name = entry.path.as_path().file_name();
+        let name = name.expect("because an entry has a name");
+        let shown = place.path.join(name);
+        let time = times(piece.time.unwrap_or(self.fallback));
+        let failed = |errno: rustix::io::Errno| file("write", &shown)(errno.into());
+        let made = match entry.mode {
+            TreeMode::File => write_file(objects, (place, name), piece, 0o644)?,
+            TreeMode::Executable => write_file(objects, (place, name), piece, 0o755)?,
+            TreeMode::Symlink | TreeMode::Gitlink => {
+                if entry.mode == TreeMode::Symlink {
+                    let text = objects
+                        .read_blob(&entry.oid)
+                        .map_err(|error| of_object((&entry.path, &entry.oid), error))?;
+                    rustix::fs::symlinkat(text, &place.handle, name).map_err(failed)?;
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    rustix::fs::utimensat(&place.handle, name, &time, flags).map_err(failed)?;
+                }
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let open = rustix::fs::openat(&place.handle, name, flags, Mode::empty());
+                File::from(open.map_err(failed)?)
             }
         };
+        if matches!(entry.mode, TreeMode::File | TreeMode::Executable) {
+            rustix::fs::futimens(made.as_fd(), &time).map_err(failed)?;
+        }
+        let metadata = made.metadata().map_err(file("write", &shown))?;
         let stat = (entry.mode != TreeMode::Gitlink).then(|| IndexStat::of(&metadata));
         Ok(Written {
             row: IndexRow {
@@ -202,6 +273,32 @@ impl Job<'_> {
             identity: Identity::of(&metadata),
         })
     }
+}
+
+/// Makes a file and gives it its bytes.
+fn write_file(
+    objects: &Objects,
+    (place, name): (&Place, &OsStr),
+    piece: &Piece,
+    bits: u32,
+) -> Result<File, Error> {
+    let shown = place.path.join(name);
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(&place.handle, name, flags, Mode::from_raw_mode(bits))
+        .map_err(|errno| file("write", &shown)(errno.into()))?;
+    let mut out = File::from(fd);
+    if let (Some(parents), Some(described)) = (&place.parents, &piece.described) {
+        if clone_into(&out, (parents, name), described) {
+            return Ok(out);
+        }
+        // What was cloned in between is not what was asked for.
+        out.set_len(0).map_err(file("write", &shown))?;
+    }
+    let TreeEntry { path, oid, .. } = &piece.entry;
+    objects
+        .copy_blob(oid, piece.size, (&mut out, &shown))
+        .map_err(|error| of_object((path, oid), error))?;
+    Ok(out)
 }
 
 pub(super) fn times((seconds, nanos): FileTime) -> Timestamps {

@@ -6,7 +6,7 @@
 //! start from one snapshot; agents see it and cannot write it. Nothing of the
 //! parent's is shared with it, not even a file's blocks under another name.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -31,10 +31,13 @@ pub(super) fn make(order: &Order<'_>, base: &Base, dir: &Path) -> Result<Vec<War
     let snapshot = order.snapshot;
     private_git::make(&tree, snapshot, &objects_at)?;
     let objects = order.repo.objects()?;
-    let changed = Changed::between(&objects, &base.tree, snapshot)?;
+    let mut carried = Identities::default();
+    let warnings = carry(order, &tree, &mut carried)?;
+    let carries = carried.carried_paths().next().is_some();
+    let mut changed = Changed::between(&objects, &base.tree, snapshot)?;
     let own_index = snapshot.index_tree.as_ref() != Some(&base.tree);
     let unseen = |entry: &TreeEntry| !snapshot.seen.contains_key(&entry.path);
-    let parents = if own_index || changed.present.iter().any(unseen) {
+    let parents = if own_index || carries || changed.present.iter().any(unseen) {
         // Where it is written again, unless it is only asked for times.
         let target = match own_index {
             true => index_of(&tree),
@@ -44,6 +47,10 @@ pub(super) fn make(order: &Order<'_>, base: &Base, dir: &Path) -> Result<Vec<War
     } else {
         StatIndex::None
     };
+    if carries {
+        let newer = newer(base, &changed, &parents)?;
+        changed.present.extend(newer);
+    }
     let work: Vec<(TreeEntry, Option<FileTime>)> = changed
         .present
         .into_iter()
@@ -61,7 +68,26 @@ pub(super) fn make(order: &Order<'_>, base: &Base, dir: &Path) -> Result<Vec<War
         let rows = written.into_iter().map(|file| file.row);
         write_index(order, base, (&objects, parents), (&tree, rows.collect()))?;
     }
-    carry(order, &tree, &mut Identities::default())
+    Ok(warnings)
+}
+
+/// Files that the parent has with the same bytes and another time than the
+/// shared checkout. What was built from them may be carried along, and build
+/// tools go by the time alone.
+fn newer(base: &Base, changed: &Changed, parents: &StatIndex) -> Result<Vec<TreeEntry>, Error> {
+    let written: HashSet<&RepoPath> = changed.present.iter().map(|entry| &entry.path).collect();
+    let shared = base.index()?;
+    let mut found = Vec::new();
+    for row in shared.rows()? {
+        let Some(entry) = row.entry().filter(|entry| !written.contains(&entry.path)) else {
+            continue;
+        };
+        let time = parents.modified(&entry.path, entry.mode, &entry.oid);
+        if time.is_some_and(|time| time != row.stat.modified()) && !changed.hides(&entry.path) {
+            found.push(entry);
+        }
+    }
+    Ok(found)
 }
 
 /// The index that agents see where the shared checkout's is not the parent's.
@@ -112,6 +138,18 @@ struct Changed {
 }
 
 impl Changed {
+    /// Whether a path or a directory above it is gone.
+    fn hides(&self, path: &RepoPath) -> bool {
+        let mut at = Some(path.clone());
+        while let Some(path) = at {
+            if self.gone.contains(&path) {
+                return true;
+            }
+            at = path.parent();
+        }
+        false
+    }
+
     fn between(objects: &Objects, base: &ObjectId, snapshot: &Snapshot) -> Result<Self, Error> {
         let mut ground = Ground {
             objects,

@@ -22,7 +22,7 @@ mod sweep;
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::base::{Base, Bases};
@@ -33,7 +33,7 @@ use super::layout::{Basis, Layered, Layout, view};
 use super::{
     Access, Backend, BackendKind, Error, Ground, Need, Order, Snapshot, Workspace, carry, need,
 };
-use crate::git::{Objects, RegisteredHead, Registration};
+use crate::git::{Objects, RegisteredHead, Registration, Repository};
 use crate::model::{ObjectId, ViewMode, Warning};
 
 pub use sweep::sweep_bases;
@@ -52,6 +52,7 @@ struct Overlay {
     bases: PathBuf,
     place: PathBuf,
     layers: Mutex<ByCarried>,
+    warm: Mutex<Option<Warm>>,
 }
 
 /// What agents share, held as long as any of them may live.
@@ -60,6 +61,23 @@ struct Layers {
     base: Base,
     delta: PathBuf,
     warnings: Vec<Warning>,
+}
+
+/// A shared checkout that was looked over while the parent was.
+///
+/// To look at every file of it takes a moment; there is one anyway, in which
+/// git looks at every file of the parent.
+#[derive(Debug)]
+pub struct Warm(Base);
+
+/// Looks over the shared checkout of the parent's commit, if there is one.
+/// Whatever stands in the way is met again by who needs it.
+#[must_use]
+pub fn warm(repo: &Repository, bases: &Path) -> Option<Warm> {
+    let bases = Bases::of(repo, bases).ok()?;
+    let head = repo.head().ok()??;
+    let tree = repo.objects().ok()?.tree_of(&head).ok()?;
+    bases.find(&tree).ok()?.map(Warm)
 }
 
 /// Works where the helper can merge directories.
@@ -73,11 +91,12 @@ pub(super) fn probe(ground: &Ground<'_>) -> Result<String, String> {
     }
 }
 
-pub(super) fn make(ground: &Ground<'_>) -> Arc<dyn Backend> {
+pub(super) fn make(ground: Ground<'_>) -> Arc<dyn Backend> {
     Arc::new(Overlay {
         bases: ground.bases.to_owned(),
         place: ground.state.join("layers"),
         layers: Mutex::default(),
+        warm: Mutex::new(ground.warm),
     })
 }
 
@@ -143,6 +162,18 @@ impl Overlay {
         let bases = Bases::of(order.repo, &self.bases)?;
         let objects = order.repo.objects()?;
         let wanted = wanted(&objects, snapshot)?;
+        // One that was looked over ahead is used once: the next snapshot comes
+        // later, and who knows what happened meanwhile.
+        let warm = self
+            .warm
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(Warm(base)) = warm
+            && base.tree == wanted
+        {
+            return Ok(base);
+        }
         if let Some(base) = bases.find(&wanted)? {
             return Ok(base);
         }

@@ -1,6 +1,5 @@
 //! Shared checkouts: made once, looked over, bounded, never taken from a user.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -109,80 +108,80 @@ fn a_base_is_what_git_would_check_out_and_git_reads_its_index() {
     assert_eq!(read.len(), 8);
 }
 
+type Touch = fn(&Path);
+
+/// What a person or a program may do to a base.
+const TOUCHES: &[(&str, Touch)] = &[
+    ("edited, times put back", |files| {
+        let path = files.join("a.txt");
+        let before = path
+            .metadata()
+            .and_then(|one| one.modified())
+            .expect("because it is there");
+        fs::write(&path, "ALPHA\n").expect("because it is ours");
+        let file = fs::File::options()
+            .write(true)
+            .open(&path)
+            .expect("because it is ours");
+        file.set_modified(before).expect("because it is ours");
+    }),
+    ("cut", |files| {
+        fs::write(files.join("run.sh"), "").expect("because it is ours")
+    }),
+    ("mode", |files| chmod(&files.join("a.txt"), 0o600)),
+    ("mode of a directory", |files| {
+        chmod(&files.join("src"), 0o700)
+    }),
+    ("more", |files| {
+        fs::write(files.join("src/deep/new"), "").expect("because it is ours")
+    }),
+    ("less", |files| {
+        fs::remove_file(files.join("link")).expect("because it is there")
+    }),
+    ("an empty directory", |files| {
+        fs::create_dir(files.join("src/none")).expect("because it is new")
+    }),
+    ("another name", |files| {
+        fs::rename(files.join("a.txt"), files.join("b.txt")).expect("because it is there")
+    }),
+    ("a part is gone", |files| {
+        fs::remove_dir_all(files.join("src")).expect("because it is there")
+    }),
+    ("all is gone", |files| {
+        fs::remove_dir_all(files).expect("because it is there")
+    }),
+    ("the index", |files| {
+        let path = files.join(".git/index");
+        let mut bytes = fs::read(&path).expect("because it is there");
+        bytes[70] ^= 1;
+        fs::write(&path, bytes).expect("because it is ours");
+    }),
+    ("no index", |files| {
+        fs::remove_file(files.join(".git/index")).expect("because it is there")
+    }),
+    ("the list", |files| {
+        fs::write(files.with_file_name("directories"), "").expect("because it is ours")
+    }),
+    ("the list is cut", |files| {
+        let path = files.with_file_name("directories");
+        let bytes = fs::read(&path).expect("because it is there");
+        fs::write(&path, &bytes[..bytes.len() / 2]).expect("because it is ours");
+    }),
+    ("another start of the machine", |files| {
+        let path = files.with_file_name("base.json");
+        let text = fs::read_to_string(&path).expect("because it is there");
+        let boot = text.find("\"boot\":\"").expect("because it is written") + 8;
+        let text = format!("{}0{}", &text[..boot], &text[boot + 1..]);
+        fs::write(&path, text.replace("\"boot\":\"0", "\"boot\":\"x")).expect("because it is ours");
+    }),
+    ("no note", |files| {
+        fs::remove_file(files.with_file_name("base.json")).expect("because it is there")
+    }),
+];
+
 #[test]
 fn whatever_touches_a_base_makes_it_useless_and_another_is_made() {
-    let touches: BTreeMap<&str, fn(&Path)> = BTreeMap::from([
-        (
-            "edited, times put back",
-            (|files| {
-                let path = files.join("a.txt");
-                let before = path
-                    .metadata()
-                    .and_then(|one| one.modified())
-                    .expect("because it is there");
-                fs::write(&path, "ALPHA\n").expect("because it is ours");
-                let file = fs::File::options()
-                    .write(true)
-                    .open(&path)
-                    .expect("because it is ours");
-                file.set_modified(before).expect("because it is ours");
-            }) as fn(&Path),
-        ),
-        ("cut", |files| {
-            fs::write(files.join("run.sh"), "").expect("because it is ours")
-        }),
-        ("mode", |files| chmod(&files.join("a.txt"), 0o600)),
-        ("mode of a directory", |files| {
-            chmod(&files.join("src"), 0o700)
-        }),
-        ("more", |files| {
-            fs::write(files.join("src/deep/new"), "").expect("because it is ours")
-        }),
-        ("less", |files| {
-            fs::remove_file(files.join("link")).expect("because it is there")
-        }),
-        ("an empty directory", |files| {
-            fs::create_dir(files.join("src/none")).expect("because it is new")
-        }),
-        ("another name", |files| {
-            fs::rename(files.join("a.txt"), files.join("b.txt")).expect("because it is there")
-        }),
-        ("a part is gone", |files| {
-            fs::remove_dir_all(files.join("src")).expect("because it is there")
-        }),
-        ("all is gone", |files| {
-            fs::remove_dir_all(files).expect("because it is there")
-        }),
-        ("the index", |files| {
-            let path = files.join(".git/index");
-            let mut bytes = fs::read(&path).expect("because it is there");
-            bytes[70] ^= 1;
-            fs::write(&path, bytes).expect("because it is ours");
-        }),
-        ("no index", |files| {
-            fs::remove_file(files.join(".git/index")).expect("because it is there")
-        }),
-        ("the list", |files| {
-            fs::write(files.with_file_name("directories"), "").expect("because it is ours")
-        }),
-        ("the list is cut", |files| {
-            let path = files.with_file_name("directories");
-            let bytes = fs::read(&path).expect("because it is there");
-            fs::write(&path, &bytes[..bytes.len() / 2]).expect("because it is ours");
-        }),
-        ("another start of the machine", |files| {
-            let path = files.with_file_name("base.json");
-            let text = fs::read_to_string(&path).expect("because it is there");
-            let boot = text.find("\"boot\":\"").expect("because it is written") + 8;
-            let text = format!("{}0{}", &text[..boot], &text[boot + 1..]);
-            fs::write(&path, text.replace("\"boot\":\"0", "\"boot\":\"x"))
-                .expect("because it is ours");
-        }),
-        ("no note", |files| {
-            fs::remove_file(files.with_file_name("base.json")).expect("because it is there")
-        }),
-    ]);
-    for (name, touch) in touches {
+    for (name, touch) in TOUCHES {
         let scene = Scene::new();
         let tree = scene.head();
         let base = scene.require(&tree);

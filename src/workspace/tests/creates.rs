@@ -215,30 +215,32 @@ fn carried_files_come_along_and_only_their_changes_are_told() {
 fn what_cannot_be_had_is_refused_by_name() {
     let fixture = Fixture::new();
     let repo = fixture.repo();
-    let ground = Ground {
+    let bases = fixture.state.join("bases");
+    let ground = |mode, merges| Ground {
         repo: &repo,
         state: &fixture.state,
-        bases: &fixture.state.join("bases"),
-        mode: ViewMode::InPlace,
-        merges: Ok(()),
+        bases: &bases,
+        mode,
+        merges,
+        warm: None,
     };
-    let (_, reason) = choose(WorkspaceChoice::Auto, &ground).expect("because one works");
+    let in_place = || ground(ViewMode::InPlace, Ok(()));
+    let (_, reason) = choose(WorkspaceChoice::Auto, in_place()).expect("because one works");
     assert_eq!(
         reason,
         "checkout: plain files work on any file system and kernel"
     );
-    let refused = |choice, ground: &Ground<'_>| {
-        let error = choose(choice, ground).expect_err("because it is not to be had");
+    let refused = |ground: Ground<'_>| {
+        let error =
+            choose(WorkspaceChoice::Overlay, ground).expect_err("because it is not to be had");
         assert!(error.is_usage());
         error.to_string()
     };
-    assert!(refused(WorkspaceChoice::Overlay, &ground).contains("no mounts can be made"));
-    let ground = Ground {
-        mode: ViewMode::Mounted,
-        merges: Err("its file system keeps no attributes"),
-        ..ground
-    };
-    let why = refused(WorkspaceChoice::Overlay, &ground);
+    assert!(refused(in_place()).contains("no mounts can be made"));
+    let why = refused(ground(
+        ViewMode::Mounted,
+        Err("its file system keeps no attributes"),
+    ));
     assert!(why.contains("keeps no attributes"), "{why}");
 }
 

@@ -156,7 +156,7 @@ impl Program {
             let path = place.under(root);
             path.symlink_metadata().is_ok_and(|is| !is.is_symlink())
                 && outside_git(place)
-                && fs::set_permissions(path, fs::Permissions::from_mode(0)).is_ok()
+                && fs::set_permissions(path, fs::Permissions::from_mode(0o0)).is_ok()
         }));
         done
     }
@@ -231,16 +231,7 @@ fn apply(edit: &Edit, root: &Path) -> io::Result<()> {
         if is.is_file() { Ok(path) } else { Err(no()) }
     };
     match edit {
-        Edit::Write(place, text) => {
-            let path = at(place)?;
-            if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            match path.symlink_metadata() {
-                Ok(is) if !is.is_file() => Err(no()),
-                Ok(_) | Err(_) => fs::write(path, format!("text {text}\n")),
-            }
-        }
+        Edit::Write(place, text) => write(&at(place)?, *text),
         Edit::Append(place, text) => fs::File::options()
             .append(true)
             .open(file(place)?)?
@@ -249,14 +240,7 @@ fn apply(edit: &Edit, root: &Path) -> io::Result<()> {
             .write(true)
             .open(file(place)?)?
             .set_len((*size).into()),
-        Edit::Disguise(place) => {
-            let path = file(place)?;
-            let time = path.metadata()?.modified()?;
-            let bytes: Vec<u8> = fs::read(&path)?.iter().map(|byte| byte ^ 1).collect();
-            let mut out = fs::File::options().write(true).open(path)?;
-            out.write_all(&bytes)?;
-            out.set_modified(time)
-        }
+        Edit::Disguise(place) => disguise(&file(place)?),
         Edit::Touch(place) => fs::File::options()
             .write(true)
             .open(file(place)?)?
@@ -288,6 +272,25 @@ fn apply(edit: &Edit, root: &Path) -> io::Result<()> {
             fs::write(git.join("HEAD"), "ref: refs/heads/main\n")
         }
     }
+}
+
+fn write(path: &Path, text: u8) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match path.symlink_metadata() {
+        Ok(is) if !is.is_file() => Err(no()),
+        Ok(_) | Err(_) => fs::write(path, format!("text {text}\n")),
+    }
+}
+
+/// Other bytes of the same size at the same time.
+fn disguise(path: &Path) -> io::Result<()> {
+    let time = path.metadata()?.modified()?;
+    let bytes: Vec<u8> = fs::read(path)?.iter().map(|byte| byte ^ 1).collect();
+    let mut out = fs::File::options().write(true).open(path)?;
+    out.write_all(&bytes)?;
+    out.set_modified(time)
 }
 
 /// A path, if no link is on the way to it.

@@ -37,6 +37,18 @@ impl Fixture {
 
     pub(super) fn unborn_at(name: &str) -> Self {
         let home = tempfile::tempdir().expect("because /tmp takes a directory");
+        Self::unborn_in(home, name)
+    }
+
+    /// A repository with a little of each, on another file system.
+    pub(super) fn on(file_system: &Path) -> Self {
+        let home = tempfile::tempdir_in(file_system).expect("because it is ours");
+        let fixture = Self::unborn_in(home, "a repo");
+        fixture.fill();
+        fixture
+    }
+
+    fn unborn_in(home: tempfile::TempDir, name: &str) -> Self {
         let root = home.path().canonicalize().expect("because it exists");
         let (top, state) = (root.join(name), root.join("state"));
         fs::create_dir_all(&top).expect("because it is ours");
@@ -51,6 +63,12 @@ impl Fixture {
     /// A repository with a little of each in one commit.
     pub(super) fn new() -> Self {
         let fixture = Self::unborn();
+        fixture.fill();
+        fixture
+    }
+
+    fn fill(&self) {
+        let fixture = self;
         fixture.write("a.txt", "alpha\n");
         fixture.write("run.sh", "#!/bin/sh\n");
         fixture.chmod("run.sh", 0o755);
@@ -61,7 +79,6 @@ impl Fixture {
         fixture.link("link", "a.txt");
         fixture.write(".gitignore", "target/\n*.log\n/only-top\n");
         fixture.commit("base");
-        fixture
     }
 
     pub(super) fn git(&self, args: &[&str]) -> String {
@@ -202,8 +219,9 @@ impl Fixture {
             bases: &self.state.join("bases"),
             mode: ViewMode::InPlace,
             merges: Err("nothing is mounted"),
+            warm: None,
         };
-        choose(WorkspaceChoice::Auto, &ground)
+        choose(WorkspaceChoice::Auto, ground)
             .expect("because one backend works everywhere")
             .0
     }

@@ -36,9 +36,10 @@ impl Scene<'_> {
             bases: &bases,
             mode: ViewMode::Mounted,
             merges: Ok(()),
+            warm: None,
         };
         let (backend, reason) =
-            choose(WorkspaceChoice::Auto, &ground).expect("because it can be had");
+            choose(WorkspaceChoice::Auto, ground).expect("because it can be had");
         assert!(reason.starts_with("overlay: "), "{reason}");
         let dir = self.fixture.agent_dir(number);
         fs::create_dir_all(&dir).expect("because it is ours");
@@ -75,7 +76,7 @@ fn inside(workspace: &Workspace, script: &str) -> String {
     let mut mounts = String::new();
     for mount in &workspace.view.mounts {
         let target = quoted(&mount.target);
-        mounts += &match &mount.source {
+        let made = match &mount.source {
             ViewSource::Path(source) => format!("mount --rbind {} {target}\n", quoted(source)),
             ViewSource::Layers { lower, upper, work } => {
                 let [delta, base] = &lower[..] else {
@@ -93,6 +94,7 @@ fn inside(workspace: &Workspace, script: &str) -> String {
                 )
             }
         };
+        mounts.push_str(&made);
     }
     let script = format!("{mounts}{script}");
     let at = workspace.original();
@@ -125,77 +127,81 @@ fn sees_the_same(fixture: &Fixture, what: &str) {
     assert!(!workspace.dir.exists());
 }
 
+type Change = fn(&Fixture);
+
+/// What a person may have done.
+const CHANGES: &[(&str, Change)] = &[
+    ("clean", |_| {}),
+    ("modified", |f| f.write("a.txt", "other\n")),
+    ("untracked", |f| f.write("src/new/file", "new\n")),
+    ("deleted", |f| f.remove("a.txt")),
+    ("a directory deleted", |f| {
+        fs::remove_dir_all(f.top.join("src")).expect("because it is there")
+    }),
+    ("the last file of a directory", |f| {
+        fs::remove_dir_all(f.top.join("src/deep")).expect("because it is there");
+    }),
+    ("file to directory", |f| {
+        f.remove("a.txt");
+        f.write("a.txt/inner/most", "x\n");
+    }),
+    ("directory to file", |f| {
+        fs::remove_dir_all(f.top.join("src")).expect("because it is there");
+        f.write("src", "a file\n");
+    }),
+    ("link to file, file to link", |f| {
+        f.remove("link");
+        f.write("link", "a.txt");
+        f.remove("a.txt");
+        f.link("a.txt", "src/lib.rs");
+    }),
+    ("mode", |f| f.chmod("a.txt", 0o755)),
+    ("staged", |f| {
+        f.write("a.txt", "staged\n");
+        f.write("more", "staged too\n");
+        f.git(&["rm", "-q", "--cached", "run.sh"]);
+        f.git(&["add", "a.txt", "more"]);
+        f.write("a.txt", "and changed again\n");
+    }),
+    ("announced", |f| {
+        f.write("later", "x\n");
+        f.git(&["add", "-N", "later"]);
+    }),
+    ("assumed unchanged", |f| {
+        f.git(&["update-index", "--assume-unchanged", "a.txt"]);
+        f.write("a.txt", "unseen\n");
+    }),
+    ("sparse", |f| {
+        f.git(&["sparse-checkout", "set", "--cone", "src/deep"]);
+    }),
+    ("sparse, by file", |f| {
+        f.git(&[
+            "sparse-checkout",
+            "set",
+            "--no-cone",
+            "/*",
+            "!/a.txt",
+            "!/src/deep/",
+        ]);
+    }),
+    ("in conflict", |f| {
+        f.git(&["checkout", "-q", "-b", "side"]);
+        f.write("a.txt", "theirs\n");
+        f.commit("theirs");
+        f.git(&["checkout", "-q", "main"]);
+        f.write("a.txt", "ours\n");
+        f.commit("ours");
+        let merged = f.try_git(&f.top, &["merge", "side"], &[]);
+        assert!(!merged.status.success());
+    }),
+    ("no index", |f| {
+        fs::remove_file(f.top.join(".git/index")).expect("because it is there");
+    }),
+];
+
 #[test]
 fn whatever_the_parent_has_is_seen() {
-    let cases: [(&str, fn(&Fixture)); 17] = [
-        ("clean", |_| {}),
-        ("modified", |f| f.write("a.txt", "other\n")),
-        ("untracked", |f| f.write("src/new/file", "new\n")),
-        ("deleted", |f| f.remove("a.txt")),
-        ("a directory deleted", |f| {
-            fs::remove_dir_all(f.top.join("src")).expect("because it is there")
-        }),
-        ("the last file of a directory", |f| {
-            fs::remove_dir_all(f.top.join("src/deep")).expect("because it is there");
-        }),
-        ("file to directory", |f| {
-            f.remove("a.txt");
-            f.write("a.txt/inner/most", "x\n");
-        }),
-        ("directory to file", |f| {
-            fs::remove_dir_all(f.top.join("src")).expect("because it is there");
-            f.write("src", "a file\n");
-        }),
-        ("link to file, file to link", |f| {
-            f.remove("link");
-            f.write("link", "a.txt");
-            f.remove("a.txt");
-            f.link("a.txt", "src/lib.rs");
-        }),
-        ("mode", |f| f.chmod("a.txt", 0o755)),
-        ("staged", |f| {
-            f.write("a.txt", "staged\n");
-            f.write("more", "staged too\n");
-            f.git(&["rm", "-q", "--cached", "run.sh"]);
-            f.git(&["add", "a.txt", "more"]);
-            f.write("a.txt", "and changed again\n");
-        }),
-        ("announced", |f| {
-            f.write("later", "x\n");
-            f.git(&["add", "-N", "later"]);
-        }),
-        ("assumed unchanged", |f| {
-            f.git(&["update-index", "--assume-unchanged", "a.txt"]);
-            f.write("a.txt", "unseen\n");
-        }),
-        ("sparse", |f| {
-            f.git(&["sparse-checkout", "set", "--cone", "src/deep"]);
-        }),
-        ("sparse, by file", |f| {
-            f.git(&[
-                "sparse-checkout",
-                "set",
-                "--no-cone",
-                "/*",
-                "!/a.txt",
-                "!/src/deep/",
-            ]);
-        }),
-        ("in conflict", |f| {
-            f.git(&["checkout", "-q", "-b", "side"]);
-            f.write("a.txt", "theirs\n");
-            f.commit("theirs");
-            f.git(&["checkout", "-q", "main"]);
-            f.write("a.txt", "ours\n");
-            f.commit("ours");
-            let merged = f.try_git(&f.top, &["merge", "side"], &[]);
-            assert!(!merged.status.success());
-        }),
-        ("no index", |f| {
-            fs::remove_file(f.top.join(".git/index")).expect("because it is there");
-        }),
-    ];
-    for (what, change) in cases {
+    for (what, change) in CHANGES {
         let fixture = Fixture::new();
         change(&fixture);
         sees_the_same(&fixture, what);
@@ -285,4 +291,29 @@ fn agents_of_one_snapshot_share_all_but_what_they_change() {
         Some(b"built\n".to_vec())
     );
     assert_eq!(fixture.git(&["status", "--short"]), " M a.txt\n");
+}
+
+#[test]
+fn what_was_built_and_carried_along_stays_older_or_newer_than_its_sources() {
+    let fixture = Fixture::new();
+    sees_the_same(&fixture, "the checkout is made");
+    // Built, then changed and changed back: the file is newer than what was
+    // built, and no byte of it says so.
+    fixture.write("target/built", "from alpha\n");
+    let later = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(2_000_000_000);
+    fs::File::options()
+        .append(true)
+        .open(fixture.top.join("a.txt"))
+        .and_then(|file| file.set_modified(later))
+        .expect("because it is ours");
+    fixture.git(&["status"]);
+    let taken = fixture.snapshot();
+    let scene = Scene {
+        fixture: &fixture,
+        taken,
+    };
+    let workspace = scene.create(1, &["target/".to_owned()]);
+    let script =
+        "test a.txt -nt target/built; ! test src/lib.rs -nt target/built; git status --short";
+    assert_eq!(inside(&workspace, script), "");
 }

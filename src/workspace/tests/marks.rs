@@ -1,6 +1,5 @@
 //! The kernel's marks in a directory that was merged, one by one.
 
-use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;

@@ -8,6 +8,8 @@ mod equality;
 mod fixture;
 mod layers;
 mod lifetime;
+mod looks;
 mod marks;
 mod random;
+mod reflinks;
 mod snapshots;

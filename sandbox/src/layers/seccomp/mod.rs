@@ -5,7 +5,8 @@
 //! newer ones do not exist. Denied calls fail with `EPERM`; `clone3`, whose
 //! flags no filter can see, fails with `ENOSYS`, so that libraries fall back to
 //! what the filter can see; so do numbers of x32. A call by the table of 32-bit
-//! programs is the end of the process. Must be the last layer.
+//! programs is the end of the process. Renames are asked about where the keeper
+//! has them done (`Renames::Keeper`). Must be the last layer.
 //!
 //! - `numbers`: what calls are called, where the C library does not say
 //! - `verdict`: what can be said about a call and its arguments

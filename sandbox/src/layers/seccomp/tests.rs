@@ -94,6 +94,15 @@ fn judges_every_number_once() {
 }
 
 #[test]
+fn asks_about_renames_only_where_somebody_answers() {
+    let number = u32::try_from(libc::SYS_renameat2).expect("because numbers are small");
+    let answer = |reach, recording| run(&program(reach, recording), HERE, number, [0; 6]).0;
+    assert_eq!(answer(WITHOUT, Recording::Listener), NOTIFY);
+    assert_eq!(answer(WITHOUT, Recording::Nobody), ALLOW);
+    assert_eq!(answer(WITH_NAMESPACES, Recording::Listener), ALLOW);
+}
+
+#[test]
 fn answers_every_number_as_the_table_says() {
     for recording in [Recording::Listener, Recording::Nobody] {
         let program = program(WITH_NAMESPACES, recording);
