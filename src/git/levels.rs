@@ -41,6 +41,9 @@ impl Level {
 }
 
 fn node(entry: &RawEntry) -> Option<Node> {
+    if !is_listable(&entry.name) {
+        return None;
+    }
     let oid = || from_raw(entry.oid);
     if entry.is_tree() {
         return Some(Node::Directory(oid()));
@@ -59,7 +62,6 @@ impl Objects {
             .ok_or_else(|| Error::Malformed {
                 what: format!("the tree {tree}"),
             })?;
-        entries.retain(|entry| is_listable(&entry.name));
         // Git's own order takes a directory's name to end with a slash.
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(Level(entries))

@@ -53,4 +53,6 @@ pub use objects::Objects;
 pub use registration::{RegisteredHead, Registration};
 pub use repository::{Repository, own_dir};
 pub use status::{Status, StatusEntry, SubmoduleState};
+#[cfg(fuzzing)]
+pub use trees::try_tree;
 pub use trees::{TreeEdit, TreeEntry};

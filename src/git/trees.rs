@@ -276,6 +276,19 @@ fn sort_key(entry: &RawEntry) -> impl Iterator<Item = &u8> {
     entry.name.iter().chain(tail)
 }
 
+/// Tries the parser on any bytes: what it understands is written as it was
+/// read.
+#[cfg(fuzzing)]
+pub fn try_tree(bytes: &[u8]) {
+    if let Some(entries) = parse(bytes) {
+        assert_eq!(parse(&encode(&entries)).as_ref(), Some(&entries));
+        let names = entries.iter().map(|entry| &entry.name);
+        assert!(names.filter(|name| is_listable(name)).all(|name| {
+            RepoPath::from_bytes(name).is_ok_and(|path| path.components().count() == 1)
+        }));
+    }
+}
+
 /// Whether git would check out a name.
 pub(super) fn is_listable(name: &[u8]) -> bool {
     !name.contains(&b'/') && RepoPath::from_bytes(name).is_ok()

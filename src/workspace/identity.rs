@@ -8,7 +8,6 @@
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -97,25 +96,25 @@ impl Identities {
         let temporary = path.with_extension("new");
         let out = fs::File::create(&temporary).map_err(failed())?;
         self.ended = Identity::of(&out.metadata().map_err(failed())?).ctime;
-        let mut out = std::io::BufWriter::new(out);
-        let mut write = || -> std::io::Result<()> {
-            write!(out, "{HEADER} {}\0", self.ended)?;
-            for (kind, map) in [("w", &self.written), ("c", &self.carried)] {
-                for (path, id) in map {
-                    write!(
-                        out,
-                        "{kind} {} {} {} {} {} {} ",
-                        id.dev, id.ino, id.size, id.mtime, id.ctime, id.mode
-                    )?;
-                    out.write_all(path.as_bytes())?;
-                    out.write_all(b"\0")?;
-                }
-            }
-            write!(out, "end\0")?;
-            out.flush()
-        };
-        write().map_err(failed())?;
+        self.write(std::io::BufWriter::new(out)).map_err(failed())?;
         fs::rename(&temporary, path).map_err(failed())
+    }
+
+    fn write(&self, mut out: impl std::io::Write) -> std::io::Result<()> {
+        write!(out, "{HEADER} {}\0", self.ended)?;
+        for (kind, map) in [("w", &self.written), ("c", &self.carried)] {
+            for (path, id) in map {
+                write!(
+                    out,
+                    "{kind} {} {} {} {} {} {} ",
+                    id.dev, id.ino, id.size, id.mtime, id.ctime, id.mode
+                )?;
+                out.write_all(path.as_bytes())?;
+                out.write_all(b"\0")?;
+            }
+        }
+        write!(out, "end\0")?;
+        out.flush()
     }
 
     /// Reads the list; an absent or damaged one is empty, which makes a
@@ -166,6 +165,18 @@ fn parse(bytes: &[u8]) -> Option<Identities> {
         }
     }
     None
+}
+
+/// Tries the parser on any bytes: what it understands is written as it was
+/// read.
+#[cfg(fuzzing)]
+pub fn try_identities(bytes: &[u8]) {
+    if let Some(list) = parse(bytes) {
+        let mut again = Vec::new();
+        list.write(&mut again)
+            .expect("because memory takes everything");
+        assert_eq!(parse(&again), Some(list));
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 //! - `missing`: objects that the parent does not have, told and never fetched
 //! - `need`: room on the disk, before anything is written
 //! - `carry`: ignored files that the agent needs
-//! - `walk`, `upper` (on `lowers`): two ways of finding what changed, one list of it in `findings`
+//! - `walk`, `upper/` (on `lowers`): two ways of finding what changed, one list of it in `findings`
 //! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
 //! - `dispose`: removal
@@ -58,6 +58,8 @@ pub use backend::{
 pub use capture::capture;
 pub use dispose::{dispose, remove_beneath};
 pub use error::Error;
+#[cfg(fuzzing)]
+pub use identity::try_identities;
 pub use index_copy::IndexCopy;
 pub use layout::{foreseen, reopen};
 pub use mirror::Mirror;
