@@ -65,8 +65,10 @@ struct Place {
     parents: CloneDirectory,
 }
 
-/// A run is no longer, so that the last ones are not left to one thread.
-const LONGEST_RUN: usize = 64;
+/// A run is no longer, so that a large directory is not left to one thread.
+/// Shorter ones are not cut: two threads that make files in one directory
+/// wait for each other.
+const LONGEST_RUN: usize = 1024;
 
 /// Writes every entry of the snapshot's tree but the absent ones, cloned from
 /// the parent's files where `clones` are given.
