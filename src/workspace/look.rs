@@ -269,9 +269,6 @@ impl Reader<'_> {
 
     fn read(&self, objects: &Objects, path: &RepoPath, hint: &Hint) -> Result<Finding, Error> {
         let shown = self.repo.top().join(path.as_path());
-        if let Some(finding) = Self::remembered(objects, path, hint) {
-            return Ok(finding);
-        }
         let found = self
             .beneath
             .look(path.as_path())
@@ -280,6 +277,9 @@ impl Reader<'_> {
         let Some((handle, metadata)) = found else {
             return Ok(Self::missing(path, hint));
         };
+        if let Some(finding) = Self::remembered(objects, path, (hint, &metadata)) {
+            return Ok(finding);
+        }
         let kind = metadata.file_type();
         if kind.is_dir() {
             return self.directory(path, hint);
@@ -316,15 +316,23 @@ impl Reader<'_> {
         Ok(finding)
     }
 
-    /// A file that an earlier snapshot read and that has not changed since, as
-    /// git says; its object may have been pruned.
-    fn remembered(objects: &Objects, path: &RepoPath, hint: &Hint) -> Option<Finding> {
+    /// A file that an earlier snapshot read and that is still what the index
+    /// describes. Git compares times by the second, which is not enough here;
+    /// and the object may have been pruned.
+    fn remembered(
+        objects: &Objects,
+        path: &RepoPath,
+        (hint, now): (&Hint, &Metadata),
+    ) -> Option<Finding> {
         let doubt = hint.doubted.as_ref()?;
         let (mode, _) = hint.index.as_ref()?;
+        let described = doubt.key.stat();
+        if !now.is_file() || described != IndexStat::of(now) {
+            return None;
+        }
         let raw = doubt.raw.as_ref().filter(|raw| objects.contains(raw))?;
-        let modified = doubt.key.stat().modified();
         let mut finding = Finding::put(path, *mode, raw.clone());
-        finding.seen = Some((path.clone(), modified));
+        finding.seen = Some((path.clone(), described.modified()));
         Some(finding)
     }
 
