@@ -9,6 +9,7 @@ use crate::model::{AgentId, AgentRecord, ExitCode, IntegrationStatus, RunId, Run
 use crate::store::{self, Lease, Lock, StateDir};
 
 use super::error::{Error, Fault, Stage};
+use super::live;
 
 /// Reads and writes records.
 #[derive(Debug, Clone, Copy)]
@@ -77,15 +78,12 @@ impl<'a> Book<'a> {
     /// # Errors
     /// There is none, or it cannot be read.
     pub fn load(&self, run: &RunId) -> Result<RunRecord, Error> {
-        store::read_json(&self.state.record_path(run))
-            .map_err(|error| Error::at(Stage::Record, error))?
-            .ok_or_else(|| unknown(run.as_str(), "run"))
+        self.find(run)?.ok_or_else(|| unknown(run.as_str(), "run"))
     }
 
     /// The record of one run, if there is one.
     pub(super) fn find(&self, run: &RunId) -> Result<Option<RunRecord>, Error> {
-        store::read_json(&self.state.record_path(run))
-            .map_err(|error| Error::at(Stage::Record, error))
+        live::read(self.state, run).map_err(|error| Error::at(Stage::Record, error))
     }
 
     /// Replaces the record of a run.

@@ -13,7 +13,7 @@ use cofferdam_sandbox::{Directories, Enforcement, Layer, Merging, Policy, Status
 
 use super::caches::{caches, copy_plain_files};
 use super::error::{Error, Stage};
-use super::host::{HostFacts, room};
+use super::host::room;
 use super::site::Site;
 use super::tool_settings::copy_settings;
 use crate::confinement::{self, AgentFacts, Input, Waivers};
@@ -128,7 +128,7 @@ pub(super) fn policy(
     let denials = workspace.dir.join(DENIALS);
     fs::write(&denials, b"").map_err(confining)?;
     view.readable.push(denials.clone());
-    let host = HostFacts::gather(site);
+    let host = site.host.facts(site);
     let home = &host.home;
     let caches = if inmate.contract.execute {
         copy_plain_files(home, &workspace.view.home).map_err(confining)?;

@@ -205,7 +205,7 @@ impl Run {
             ) && agent.outcome == Some(Outcome::Succeeded);
             (landed, agent.outcome != Some(Outcome::Succeeded))
         };
-        self.record_saved().await;
+        self.saved(seat).await;
         self.schedule.decide(seat.at, landed);
         if failed && seat.task.contract.on_failure == FailurePolicy::FailRun {
             self.cancel_siblings();
@@ -289,4 +289,36 @@ fn agent_code(agent: &AgentRecord, seat: &Seat) -> ExitCode {
     } else {
         by_outcome
     }
+}
+
+/// An agent's record for tests of what is done with records.
+#[cfg(test)]
+pub(super) fn example_record(at: usize) -> AgentRecord {
+    let roles = crate::config::RoleSet::built_in();
+    let contract = roles.require("writer").expect("because it is built in");
+    let task = crate::model::TaskRequest {
+        name: format!("n{at}"),
+        brief: crate::model::Brief::default(),
+        command: vec!["true".into()],
+        after: Vec::new(),
+        paths: Vec::new(),
+        exclusive: false,
+        env: Vec::new(),
+        integrate: crate::model::Integrate::Never,
+        land: crate::model::Land::Worktree,
+        on_conflict: crate::model::OnConflict::Hold,
+        setup: None,
+        verify: None,
+        deadline: None,
+        limits: contract.limits,
+        carry: Vec::new(),
+        contract: contract.clone(),
+    };
+    let seat = Seat {
+        at,
+        agent: super::site::Site::new_agent_id(),
+        task,
+        cancel: tokio_util::sync::CancellationToken::new(),
+    };
+    first_agent_record(&seat, "2026-01-01T00:00:00Z")
 }

@@ -7,7 +7,7 @@ use cofferdam_sandbox::Policy;
 
 use super::cage::Machine;
 use super::error::{Error, Stage};
-use super::host::{HostFacts, room};
+use super::host::room;
 use super::site::{Executor, Site};
 use crate::config::ConfigError;
 use crate::confinement::{self, AgentFacts, Input, Waivers};
@@ -46,7 +46,7 @@ impl Executor {
             Access::Reader
         };
         let view = workspace::foreseen(repo, (access, machine.view_mode()), &directory);
-        let host = HostFacts::gather(site);
+        let host = site.host.facts(site);
         let input = Input {
             contract,
             view: &view,

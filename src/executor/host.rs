@@ -9,6 +9,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::private_files::{expand, open_settings, private_settings};
 use super::site::Site;
@@ -28,9 +30,36 @@ pub(super) struct HostFacts {
     pub(super) login_files: Vec<PathBuf>,
 }
 
+/// How long a look is good for agents that are about to start. Looking takes
+/// longer than all else that a start asks of the machine, and one that runs
+/// already does not see later changes either.
+const GOOD_FOR: Duration = Duration::from_secs(5);
+
+/// The last look at the machine, shared by agents that start together.
+#[derive(Debug, Default)]
+pub(super) struct LastLook(Mutex<Option<(Instant, Arc<HostFacts>)>>);
+
+impl LastLook {
+    /// What was found a moment ago, else what is found now. Whoever asks while
+    /// somebody looks waits for what that one finds.
+    pub(super) fn facts(&self, site: &Site) -> Arc<HostFacts> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((looked_at, facts)) = &*last
+            && looked_at.elapsed() < GOOD_FOR
+        {
+            return facts.clone();
+        }
+        // Before the look: what changes during it must not count as seen later.
+        let now = Instant::now();
+        let facts = Arc::new(HostFacts::gather(site));
+        *last = Some((now, facts.clone()));
+        facts
+    }
+}
+
 impl HostFacts {
     /// Looks at the machine as it is now.
-    pub(super) fn gather(site: &Site) -> Self {
+    fn gather(site: &Site) -> Self {
         let home = site.variables.get(OsStr::new("HOME")).map(PathBuf::from);
         let home = match home {
             Some(home) => home.canonicalize().unwrap_or(home),

@@ -78,7 +78,7 @@ impl OnLanded {
             run.amend(&seat, |agent| {
                 agent.integration.status = IntegrationStatus::Landed
             });
-            run.save_record();
+            run.save(&seat);
         };
         // Nobody but the run decides about its results while it is on.
         Self {

@@ -38,6 +38,7 @@ mod events;
 mod explain;
 mod host;
 mod land;
+mod live;
 mod notes;
 mod pipeline;
 mod place;

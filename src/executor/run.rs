@@ -4,7 +4,7 @@
 //! and its end. The steps that an agent takes are in `steps`; how its record
 //! is closed is in `close`.
 
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use super::cage::Machine;
 use super::errand::Errand;
 use super::error::{Error, Stage};
 use super::events::{Bus, Listener};
+use super::live::Live;
 use super::recover;
 use super::schedule::{Planned, Schedule};
 use super::site::{Site, blocking};
@@ -103,9 +104,8 @@ pub(super) struct Run {
     pub(super) machine: Machine,
     pub(super) first_base: Arc<StartingPoint>,
     pub(super) record: Mutex<RunRecord>,
-    /// How often somebody wanted the record saved, and up to which of them it is.
-    saves_wanted: AtomicU64,
-    saved: Mutex<u64>,
+    /// Its changes on the disk.
+    live: Live,
     seats: Vec<Arc<Seat>>,
     fault: Mutex<ExitCode>,
     // Last, so that its lease is given up after everything above: the lease
@@ -139,6 +139,7 @@ impl Run {
             (&seats, &site),
             &request.allow_degraded,
         );
+        let live = Live::new(&site.state, &id);
         let run = Self {
             registry: Registry::new(request.limits, site.clock.clone()),
             repo,
@@ -149,14 +150,16 @@ impl Run {
             machine,
             first_base: Arc::new(first_base),
             record: Mutex::new(record),
-            saves_wanted: AtomicU64::new(0),
-            saved: Mutex::new(0),
+            live,
             seats,
             fault: Mutex::new(ExitCode::Success),
             errand,
             site,
         };
-        run.save_record();
+        run.write(|| {
+            let record = run.record.lock().unwrap_or_else(PoisonError::into_inner);
+            run.live.write_whole(&record)
+        });
         run.bus.run(EventKind::RunStarted {
             tree: run.first_base.snapshot.tree.to_string(),
             agents: run.seats.len(),
@@ -196,42 +199,27 @@ impl Run {
             .agent(&seat.agent, &seat.task.name, EventKind::State { state });
     }
 
-    /// Writes the record as it stands, so that a later start finds it should
+    /// Writes down how an agent stands, so that a later start finds it should
     /// this process die. A failure to do so is told and does not end the run.
-    ///
-    /// Copy and write are under one lock: an older copy never overwrites a
-    /// newer one. Whoever waits for it is served by the next writer: of a
-    /// thousand agents that end together few write the record of all.
-    pub(super) fn save_record(&self) {
-        let mine = self.saves_wanted.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        if *saved >= mine {
-            return;
-        }
-        let wanted = self.saves_wanted.load(Ordering::SeqCst);
-        let record = self
-            .record
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let book = self.site.book();
-        let written = book.save(&record).or_else(|_| {
+    pub(super) fn save(&self, seat: &Seat) {
+        self.write(|| self.live.write(seat.at, &self.record));
+    }
+
+    fn write(&self, write: impl Fn() -> Result<(), crate::store::Error>) {
+        let written = write().or_else(|_| {
             // Agents may have filled the disk; this is what the room is for.
             super::errand::give_up_ballast(&self.errand.directory);
-            book.save(&record)
+            write()
         });
-        match written {
-            Ok(()) => *saved = wanted,
-            Err(error) => {
-                tracing::error!(%error, "the record of the run could not be written");
-            }
+        if let Err(error) = written {
+            tracing::error!(%error, "the record of the run could not be written");
         }
     }
 
-    /// As [`Run::save_record`], off the executor's threads.
-    pub(super) async fn record_saved(self: &Arc<Self>) {
-        let run = self.clone();
-        if let Err(error) = blocking(move || run.save_record()).await {
+    /// As [`Run::save`], off the executor's threads.
+    pub(super) async fn saved(self: &Arc<Self>, seat: &Arc<Seat>) {
+        let (run, seat) = (self.clone(), seat.clone());
+        if let Err(error) = blocking(move || run.save(&seat)).await {
             tracing::error!(%error, "the record of the run could not be written");
         }
     }
@@ -283,7 +271,7 @@ impl Run {
                 self.amend(seat, |agent| {
                     recover::note_salvaged(agent, found, &kept_until)
                 });
-                self.save_record();
+                self.save(seat);
                 Ok(())
             },
         )
@@ -363,8 +351,8 @@ fn first_record(
 
 /// Takes a place, the snapshot and a look at the machine.
 ///
-/// The look at the machine takes as long as the snapshot's own wait for git,
-/// so it costs nothing beside it.
+/// The looks at the machine take as long as the snapshot's own wait for git,
+/// so they cost nothing beside it.
 async fn open_ground(
     site: &Arc<Site>,
     repo: &Repository,
@@ -405,7 +393,10 @@ async fn look_around(
     let bases = site.state.bases_dir();
     let (repo_, bases_) = (repo.clone(), bases.clone());
     let warm = blocking(move || workspace::warm(&repo_, &bases_));
-    let (machine, snapshot, warm) = tokio::join!(machine, snapshot, warm);
+    let site_ = site.clone();
+    let facts = blocking(move || drop(site_.host.facts(&site_)));
+    let (machine, snapshot, warm, facts) = tokio::join!(machine, snapshot, warm, facts);
+    facts?;
     let (machine, snapshot) = (machine??, snapshot??);
     let mut ground = machine.ground(repo, &errand.directory, &bases);
     ground.warm = warm?;

@@ -99,7 +99,7 @@ impl Run {
             cpu_ms: None,
         };
         self.amend(seat, |agent| agent.setup = Some(record));
-        self.record_saved().await;
+        self.saved(seat).await;
         let own = began.checked_add(setup.wall()).ok().map(Deadline::at);
         let watch = self.watch(seat, Deadline::earliest(own, live.admitted().deadline()));
         let sink = Arc::new(NamedLines {

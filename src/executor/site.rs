@@ -14,6 +14,7 @@ use std::time::Duration;
 use cofferdam_sandbox::{Enforcement, Helper};
 
 use super::error::{Error, Fault, Stage};
+use super::host::LastLook;
 use super::{Control, Listener, book::Book, pipeline, recover, run::Run};
 use crate::audit::Trail;
 use crate::git::{self, Git, Repository};
@@ -67,6 +68,7 @@ pub(super) struct Site {
     pub(super) variables: BTreeMap<OsString, OsString>,
     pub(super) own_exe: PathBuf,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) host: LastLook,
 }
 
 impl Site {
@@ -138,6 +140,7 @@ impl Executor {
             variables: options.variables,
             own_exe: options.own_exe,
             clock: options.clock,
+            host: LastLook::default(),
         };
         Ok(Self {
             site: Arc::new(site),

@@ -331,7 +331,7 @@ impl Run {
         let started = self.site.clock.now().to_string();
         self.amend(seat, |agent| agent.times.started_at = Some(started));
         self.enter(seat, AgentState::Running);
-        self.record_saved().await;
+        self.saved(seat).await;
         let watch = self.watch(seat, live.admitted().deadline());
         let sink = Arc::new(NamedLines {
             name: seat.task.name.clone(),
@@ -394,7 +394,7 @@ impl Run {
         self.enter(seat, AgentState::Captured);
         // First the record names the work, then the mark says that nobody has
         // to look for it any more: a crash in between finds it once more.
-        self.record_saved().await;
+        self.saved(seat).await;
         fs::write(self.agent_directory(seat).join(CAPTURED), b"")
             .map_err(|error| Error::at(Stage::Capture, error))?;
         // Its work is pinned: the workspace goes now, not when its turn to be

@@ -39,10 +39,10 @@ struct Approval {
     approved_at: String,
 }
 
-/// The hash that an approval of this text is bound to, as `sha256:…`.
+/// The hash by which content is known again, as `sha256:…`.
 #[must_use]
-pub fn content_hash(text: &str) -> String {
-    format!("sha256:{}", hex(&[text.as_bytes()]))
+pub fn content_hash(content: impl AsRef<[u8]>) -> String {
+    format!("sha256:{}", hex(&[content.as_ref()]))
 }
 
 impl Approvals {

@@ -45,6 +45,25 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
             .mode(0o600)
             .open(path)
             .map_err(Error::io("create", path))?;
+        Self::named(path, file)
+    }
+
+    /// Makes a journal without entries in place of any that was there.
+    ///
+    /// # Errors
+    /// It cannot be made or emptied.
+    pub fn afresh(path: &Path) -> Result<Self, Error> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(Error::io("create", path))?;
+        file.set_len(0).map_err(Error::io("shorten", path))?;
+        Self::named(path, file)
+    }
+
+    fn named(path: &Path, file: File) -> Result<Self, Error> {
         if let Some(directory) = path.parent() {
             sync_directory(directory)?;
         }

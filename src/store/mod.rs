@@ -36,6 +36,8 @@ pub use layout::StateDir;
 pub use lease::{Lease, Lock};
 pub use measure::{Measure, measure};
 pub use place::{Place, Step};
-pub use replace::{read_json, replace_file, replace_json, sync_directory};
+pub use replace::{
+    from_json, read_file, read_json, replace_file, replace_json, sync_directory, to_json,
+};
 pub use root::{Kind, Root, Stat};
 pub use shared::{Alone, Shared};

@@ -42,12 +42,20 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// As [`replace_file`], or the value is no JSON.
 pub fn replace_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
+    replace_file(path, &to_json(path, value)?)
+}
+
+/// What [`replace_json`] writes to `path`.
+///
+/// # Errors
+/// The value is no JSON.
+pub fn to_json<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, Error> {
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|source| Error::ToJson {
         path: path.to_owned(),
         source,
     })?;
     bytes.push(b'\n');
-    replace_file(path, &bytes)
+    Ok(bytes)
 }
 
 /// Reads a value from a JSON file; `None` when there is no file.
@@ -55,17 +63,31 @@ pub fn replace_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
 /// # Errors
 /// It cannot be read, or holds something else.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io("read", path)(error)),
-    };
-    serde_json::from_slice(&bytes)
-        .map(Some)
-        .map_err(|source| Error::Json {
-            path: path.to_owned(),
-            source,
-        })
+    let bytes = read_file(path)?;
+    bytes.map(|bytes| from_json(path, &bytes)).transpose()
+}
+
+/// Reads a file; `None` when there is none.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", path)(error)),
+    }
+}
+
+/// The value in what was read from the JSON file at `path`.
+///
+/// # Errors
+/// It holds something else.
+pub fn from_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|source| Error::Json {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Brings the names in a directory to the disk.
