@@ -199,6 +199,19 @@ fn budget(situation: &Situation<'_>) -> Option<Refusal> {
     )
 }
 
+/// The refusal of an agent whose deadline passed between its admission and its
+/// start; `have` says where.
+#[must_use]
+pub fn deadline_passed(deadline: Deadline, have: &str) -> Refusal {
+    Refusal {
+        gate: Gate::Deadline,
+        have: have.to_owned(),
+        limit: deadline.instant().to_string(),
+        setting: "--deadline".to_owned(),
+        advice: "complete the task with your own tools".to_owned(),
+    }
+}
+
 fn deadline(situation: &Situation<'_>) -> Option<Refusal> {
     let wall = situation.ask.contract.budget.wall.as_deref();
     if let Some(error) = wall.and_then(|text| parse_duration("wall", text).err()) {

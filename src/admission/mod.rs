@@ -17,6 +17,6 @@ mod registry;
 mod tests;
 
 pub use admitted::{Admitted, Live};
-pub use gates::GATES;
+pub use gates::{GATES, deadline_passed};
 pub use places::NotLive;
 pub use registry::{Ask, Counts, Registry, Standing};

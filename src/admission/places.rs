@@ -8,8 +8,9 @@
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::gates::deadline_passed;
 use super::registry::{Place, Registry, Shared, State, Waiter};
-use crate::model::{AgentId, Deadline, Gate, Refusal};
+use crate::model::{AgentId, Deadline, Refusal};
 
 /// Why an agent did not get a live place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -131,13 +132,10 @@ impl Registry {
             },
             () = cancel.0.cancelled() => Err(NotLive::Cancelled),
             () = cancel.1.cancelled() => Err(NotLive::Cancelled),
-            deadline = passed => Err(NotLive::Refused(Refusal {
-                gate: Gate::Deadline,
-                have: "the deadline passed in the queue for a live place".to_owned(),
-                limit: deadline.instant().to_string(),
-                setting: "--deadline".to_owned(),
-                advice: "complete the task with your own tools".to_owned(),
-            })),
+            deadline = passed => {
+                let have = "the deadline passed in the queue for a live place";
+                Err(NotLive::Refused(deadline_passed(deadline, have)))
+            }
         }
     }
 

@@ -10,11 +10,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::private_files::{expand, open_settings, private_settings};
 use super::site::Site;
 use crate::confinement::{self, Found, Host, Room};
+use crate::model::is_within;
 
 /// What was found.
 #[derive(Debug)]
@@ -37,20 +40,20 @@ const GOOD_FOR: Duration = Duration::from_secs(5);
 
 /// The last look at the machine, shared by agents that start together.
 #[derive(Debug, Default)]
-pub(super) struct LastLook(Mutex<Option<(Instant, Arc<HostFacts>)>>);
+pub(super) struct LastLook(Mutex<Option<(Timestamp, Arc<HostFacts>)>>);
 
 impl LastLook {
     /// What was found a moment ago, else what is found now. Whoever asks while
     /// somebody looks waits for what that one finds.
     pub(super) fn facts(&self, site: &Site) -> Arc<HostFacts> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the look: what changes during it must not count as seen later.
+        let now = site.clock.now();
         if let Some((looked_at, facts)) = &*last
-            && looked_at.elapsed() < GOOD_FOR
+            && is_within(*looked_at, GOOD_FOR, now)
         {
             return facts.clone();
         }
-        // Before the look: what changes during it must not count as seen later.
-        let now = Instant::now();
         let facts = Arc::new(HostFacts::gather(site));
         *last = Some((now, facts.clone()));
         facts

@@ -59,7 +59,7 @@ async fn flow(run: &Arc<Run>, seat: &Arc<Seat>) -> Result<(), Halt> {
     let admitted = run.admit(seat)?;
     let mut live = run.live_place(seat, admitted).await?;
     let base = run.starting_point(seat).await?;
-    let workspace = run.make_workspace(seat, &base).await?;
+    let workspace = run.make_workspace(seat, &live, &base).await?;
     let Policies { setup, command } = run.confine(seat, &live, &workspace)?;
     let ended = match run.set_up(seat, &mut live, setup).await? {
         None => run.execute(seat, &mut live, command).await?,

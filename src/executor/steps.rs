@@ -21,7 +21,7 @@ use super::pipeline::Halt;
 use super::run::{Run, Seat, StartingPoint};
 use super::schedule::NotLanded;
 use super::site::blocking;
-use crate::admission::{Admitted, Ask, Live, NotLive};
+use crate::admission::{Admitted, Ask, Live, NotLive, deadline_passed};
 use crate::cleanup::{self, CAPTURED, STARTED, Step};
 use crate::confinement::OUTPUT_BYTES;
 use crate::model::{
@@ -177,12 +177,23 @@ impl Run {
     pub(super) async fn make_workspace(
         self: &Arc<Self>,
         seat: &Arc<Seat>,
+        live: &Live,
         base: &Arc<StartingPoint>,
     ) -> Result<Workspace, Halt> {
         let (run, seat_, base_) = (self.clone(), seat.clone(), base.clone());
-        let workspace = blocking(move || -> Result<_, Error> {
+        let deadline = live.admitted().deadline();
+        let workspace = blocking(move || -> Result<_, Halt> {
             let (run, seat, base) = (run, seat_, base_);
-            let making = |error: workspace::Error| Error::at(Stage::Workspace, error);
+            let passed = || deadline.filter(|at| at.has_passed(run.site.clock.now()));
+            let stopped = || seat.cancel.is_cancelled() || passed().is_some();
+            let making = |error: workspace::Error| match (error, passed()) {
+                (workspace::Error::Stopped, Some(at)) => {
+                    let have = "the deadline passed before its workspace was made";
+                    Halt::Refused(deadline_passed(at, have))
+                }
+                (workspace::Error::Stopped, None) => Halt::Cancelled,
+                (error, _) => Halt::Failed(Error::at(Stage::Workspace, error)),
+            };
             let directory = run.agent_directory(&seat);
             let order = workspace::Order {
                 repo: &run.repo,
@@ -196,6 +207,8 @@ impl Run {
                 } else {
                     workspace::Access::Reader
                 },
+                stop: workspace::Stop::when(&stopped),
+                now: run.site.clock.now(),
             };
             let _room = workspace::require_room(&*base.backend, &order, &run.errand.directory)
                 .map_err(making)?;

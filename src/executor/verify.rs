@@ -112,6 +112,10 @@ fn scratch_copy(
             mode,
             carry: &[],
             writer: workspace::Access::Writer,
+            // It differs little from what its agent started from, so there is
+            // a checkout to stand on.
+            stop: workspace::Stop::NEVER,
+            now: order.site.clock.now(),
         })
         .map_err(making)
 }

@@ -17,6 +17,13 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Timestamp;
 }
 
+/// Whether `now` lies in the time after `since`; a clock that was set back
+/// says that it does not.
+#[must_use]
+pub fn is_within(since: Timestamp, time: Duration, now: Timestamp) -> bool {
+    Duration::try_from(now.duration_since(since)).is_ok_and(|passed| passed < time)
+}
+
 /// The machine's own clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;

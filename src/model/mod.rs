@@ -29,7 +29,7 @@ mod view;
 
 pub use brief::Brief;
 pub use changes::{Change, ChangeKind, ChangeSet, Ignored};
-pub use clock::{Clock, Deadline, FixedClock, SystemClock};
+pub use clock::{Clock, Deadline, FixedClock, SystemClock, is_within};
 pub use conflict::{
     Conflict, ConflictKind, HeldFor, Integration, IntegrationStatus, Warning, WarningKind,
 };

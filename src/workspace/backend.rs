@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::identity::Identities;
 use super::layout::Basis;
 use super::overlay::Warm;
-use super::{BACKENDS, Error, Need, Snapshot};
+use super::{BACKENDS, Error, Need, Snapshot, Stop};
 use crate::git::Repository;
 use crate::model::{AgentId, ChangeSet, ObjectId, View, ViewMode, Warning, WorkspaceChoice};
 
@@ -32,7 +32,10 @@ pub trait Backend: std::fmt::Debug + Send + Sync {
     /// be told by [`Error::is_disk`].
     fn create(&self, order: &Order<'_>) -> Result<Workspace, Error>;
 
-    /// What a workspace takes of the disk beyond [`Need::SMALL`].
+    /// What a workspace takes of the disk for itself, beyond [`Need::SMALL`].
+    ///
+    /// Room for what workspaces share is kept by whoever makes it, in
+    /// [`Backend::create`].
     ///
     /// # Errors
     /// What it would hold cannot be read.
@@ -66,6 +69,10 @@ pub struct Order<'a> {
     pub carry: &'a [String],
     /// Whether the agent may write.
     pub writer: Access,
+    /// Asked while it is made.
+    pub stop: Stop<'a>,
+    /// The time by the caller's clock.
+    pub now: Timestamp,
 }
 
 /// One agent's workspace.

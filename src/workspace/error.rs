@@ -58,6 +58,9 @@ pub enum Error {
         /// What is free, without a reserve for others.
         usable: Need,
     },
+    /// It was no longer wanted before it was made.
+    #[error("make a workspace: it was stopped before it was whole")]
+    Stopped,
     /// The backend that was asked for is not to be had here.
     #[error("use the workspace backend `{name}`: {why}; choose `auto` or `checkout`")]
     Unavailable {
@@ -100,7 +103,8 @@ impl Error {
             Self::File { source, .. } => git::is_disk(source),
             Self::MissingObject { source, .. } => source.is_disk(),
             Self::NoRoom { .. } => true,
-            Self::Unavailable { .. }
+            Self::Stopped
+            | Self::Unavailable { .. }
             | Self::Unfinished { .. }
             | Self::Malformed { .. }
             | Self::Pattern { .. } => false,
@@ -116,6 +120,7 @@ impl Error {
             Self::Store(_)
             | Self::File { .. }
             | Self::NoRoom { .. }
+            | Self::Stopped
             | Self::Unfinished { .. }
             | Self::Malformed { .. } => false,
         }

@@ -47,6 +47,7 @@ mod missing;
 mod need;
 mod overlay;
 mod snapshot;
+mod stop;
 #[cfg(test)]
 mod tests;
 mod upper;
@@ -67,6 +68,7 @@ pub use missing::states;
 pub use need::{Need, Room, require_room, reserve};
 pub use overlay::{Warm, sweep_bases, sweep_half_made, warm};
 pub use snapshot::{Current, FileTime, Snapshot, current, current_tree, snapshot};
+pub use stop::Stop;
 
 /// The backends, best first.
 pub const BACKENDS: &[BackendEntry] = &[

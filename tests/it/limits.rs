@@ -192,3 +192,30 @@ fn the_next_command_takes_away_the_group_of_a_killed_launcher() {
 
     assert_eq!(own(), 0);
 }
+
+#[test]
+fn an_agent_waits_for_the_checkout_of_another_run_no_longer_than_its_deadline() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let run = |more: &[&str]| {
+        let options = ["run", "--json", "--workspace", "overlay"];
+        repo.cofferdam([&options[..], more, &["--", "true"]].concat())
+    };
+    run(&[]).expect_code(0);
+    let bases = env.state().join("bases");
+    let mut shared = fs::read_dir(bases).expect("because a run was made with them");
+    let shared = shared.next().expect("because there is one repository");
+    let shared = shared.expect("because it can be listed").path();
+    // Without the checkout each run wants to make it; somebody seems to.
+    fs::remove_dir_all(&shared).expect("because it is the test's");
+    env.make_dir(&shared);
+    env.put(&shared.join("building.lock"), "");
+    let another = fs::File::open(shared.join("building.lock")).expect("because it was made");
+    another.lock().expect("because nobody has it");
+    let error = run(&["--deadline", "2s"]).expect_error(3);
+    let message = text(&error, "message");
+    let told = "refused: the deadline passed before its workspace was made";
+    assert!(message.starts_with(told), "{message}");
+    drop(another);
+    run(&[]).expect_code(0);
+}

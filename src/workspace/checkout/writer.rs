@@ -20,7 +20,7 @@ use super::super::identity::Identity;
 use super::super::layout::Layout;
 use super::super::missing::of_object;
 use super::super::snapshot::FileTime;
-use super::super::{Error, Order};
+use super::super::{Error, Order, Stop};
 use super::clones::{CloneDirectory, Clones, clone_into};
 use super::stat_index::StatIndex;
 use crate::git::{IndexRow, IndexStat, Objects, Repository, TreeEntry};
@@ -50,6 +50,7 @@ struct Job<'a> {
     repo: &'a Repository,
     tree: &'a Path,
     clones: Option<&'a Clones>,
+    stop: Stop<'a>,
     fallback: FileTime,
     /// Runs of pieces in one directory, taken by whoever is free.
     runs: Vec<&'a [Piece]>,
@@ -84,14 +85,15 @@ pub(super) fn write(
         .into_iter()
         .map(|entry| index.piece(entry, snapshot))
         .collect();
-    write_pieces(order.repo, (&Layout(order.dir).tree(), clones), pieces)
+    let tree = Layout(order.dir).tree();
+    write_pieces(order.repo, (&tree, clones, order.stop), pieces)
 }
 
 /// Writes entries beneath a directory in which nothing stands at their paths,
 /// each with the time that is known of it.
 pub(in super::super) fn write_entries(
     repo: &Repository,
-    tree: &Path,
+    (tree, stop): (&Path, Stop<'_>),
     work: Vec<(TreeEntry, Option<FileTime>)>,
 ) -> Result<Vec<Written>, Error> {
     let pieces = work.into_iter().map(|(entry, time)| Piece {
@@ -100,12 +102,12 @@ pub(in super::super) fn write_entries(
         size: None,
         described: None,
     });
-    write_pieces(repo, (tree, None), pieces.collect())
+    write_pieces(repo, (tree, None, stop), pieces.collect())
 }
 
 fn write_pieces(
     repo: &Repository,
-    (tree, clones): (&Path, Option<&Clones>),
+    (tree, clones, stop): (&Path, Option<&Clones>, Stop<'_>),
     mut pieces: Vec<Piece>,
 ) -> Result<Vec<Written>, Error> {
     pieces.sort_by(|a, b| {
@@ -120,6 +122,7 @@ fn write_pieces(
         repo,
         tree,
         clones,
+        stop,
         fallback: a_second_before(tree)?,
         runs: pieces
             .chunk_by(same)
@@ -212,6 +215,7 @@ impl Job<'_> {
                 Some(_) | None => self.place(directory)?,
             };
             for piece in *run {
+                self.stop.check()?;
                 written.push(self.write_one(&objects, &place, piece)?);
             }
             last = Some(place);

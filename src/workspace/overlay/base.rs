@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::super::checkout::writer::write_entries;
 use super::super::dispose::remove_beneath;
 use super::super::error::file;
-use super::super::{Error, FileTime};
+use super::super::{Error, FileTime, Stop};
 use super::look_over;
 use super::sweep::remove_unless_held;
 use crate::git::{IndexFile, IndexRow, Objects, Repository, TreeEntry};
@@ -64,15 +64,36 @@ pub(in super::super) struct Base {
     _hold: Shared,
 }
 
+/// How closely a base is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Look {
+    AtDirectories,
+    AtFiles,
+}
+
 impl Base {
     /// Its files, and `.git/index` that lists them.
     pub(in super::super) fn files(&self) -> PathBuf {
         self.dir.join("tree")
     }
 
-    /// Whether no file of it was removed, added or replaced since it was made.
-    pub(super) fn keeps_its_directories(&self) -> bool {
-        look_over::keeps_its_directories(&self.dir)
+    fn held(tree: &ObjectId, dir: PathBuf, hold: Shared) -> Self {
+        Self {
+            tree: tree.clone(),
+            dir,
+            _hold: hold,
+        }
+    }
+
+    /// Whether it is still as it was made.
+    ///
+    /// That something was removed, added or replaced is seen always; that a
+    /// file was written in place, only by a look at all of them.
+    pub(in super::super) fn is_still_as_made(&self, look: Look) -> bool {
+        match look {
+            Look::AtDirectories => look_over::keeps_its_directories(&self.dir),
+            Look::AtFiles => look_over::is_untouched(&self.dir),
+        }
     }
 
     /// What its own index says of its files.
@@ -116,12 +137,13 @@ impl Bases {
     pub(in super::super) fn require(
         &self,
         tree: &ObjectId,
+        stop: Stop<'_>,
         times: impl FnOnce(&Path) -> Result<Times, Error>,
     ) -> Result<Base, Error> {
         if let Some(base) = self.find(tree)? {
             return Ok(base);
         }
-        let _building = self.building()?;
+        let _building = self.building(stop)?;
         // Somebody else may have made it meanwhile.
         if let Some(base) = self.find(tree)? {
             return Ok(base);
@@ -131,7 +153,7 @@ impl Bases {
             .prefix("new-")
             .tempdir_in(&self.dir)
             .map_err(file("make a directory in", &self.dir))?;
-        self.build(tree, made.path(), times)?;
+        self.build(tree, (made.path(), stop), times)?;
         let suffix = made.path().file_name().unwrap_or_default();
         let suffix = suffix.to_string_lossy().replace("new-", "");
         let name = format!("{tree}-{suffix}");
@@ -141,19 +163,16 @@ impl Bases {
         let made = made.keep();
         fs::rename(&made, &dir).map_err(file("make", &dir))?;
         match hold {
-            Some(hold) => Ok(Base {
-                tree: tree.clone(),
-                dir,
-                _hold: hold,
-            }),
+            Some(hold) => Ok(Base::held(tree, dir, hold)),
             // Nobody knew the name before, so nobody was taking it away.
             None => Err(file("hold", &dir)(std::io::ErrorKind::WouldBlock.into())),
         }
     }
 
     /// Waits until nobody else makes one.
-    fn building(&self) -> Result<Alone, Error> {
+    fn building(&self, stop: Stop<'_>) -> Result<Alone, Error> {
         loop {
+            stop.check()?;
             // Whoever found nothing of use took the directory away.
             fs::create_dir_all(&self.dir).map_err(file("make", &self.dir))?;
             match Alone::try_take(&self.dir.join(BUILDING)) {
@@ -169,7 +188,7 @@ impl Bases {
     fn build(
         &self,
         tree: &ObjectId,
-        dir: &Path,
+        (dir, stop): (&Path, Stop<'_>),
         times: impl FnOnce(&Path) -> Result<Times, Error>,
     ) -> Result<(), Error> {
         let files = dir.join("tree");
@@ -185,7 +204,7 @@ impl Bases {
                 (entry, time)
             })
             .collect();
-        let written = write_entries(&self.repo, &files, work)?;
+        let written = write_entries(&self.repo, (&files, stop), work)?;
         let rows: Vec<IndexRow> = written.into_iter().map(|file| file.row).collect();
         let git = files.join(".git");
         fs::create_dir(&git).map_err(file("make", &git))?;
@@ -207,11 +226,7 @@ impl Bases {
         };
         let dir = self.dir.join(name);
         if is_current(&dir) && look_over::is_untouched(&dir) {
-            return Ok(Some(Base {
-                tree: tree.clone(),
-                dir,
-                _hold: hold,
-            }));
+            return Ok(Some(Base::held(tree, dir, hold)));
         }
         tracing::warn!(
             base = name,

@@ -60,7 +60,7 @@ pub(super) fn make(order: &Order<'_>, base: &Base, dir: &Path) -> Result<Vec<War
             (entry, time)
         })
         .collect();
-    let written = write_entries(order.repo, &tree, work)?;
+    let written = write_entries(order.repo, (&tree, order.stop), work)?;
     for path in &changed.gone {
         white_out(&tree.join(path.as_path()))?;
     }

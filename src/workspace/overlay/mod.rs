@@ -23,18 +23,22 @@ mod sweep;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
-use self::base::{Base, Bases};
+use jiff::Timestamp;
+
+use self::base::{Base, Bases, Look};
 use super::checkout::stat_index;
 use super::dispose::dispose;
 use super::error::file;
 use super::layout::{Basis, Layered, Layout, view};
 use super::{
-    Access, Backend, BackendKind, Error, Ground, Need, Order, Snapshot, Workspace, carry, need,
+    Access, Backend, BackendKind, Error, Ground, Need, Order, Snapshot, Stop, Workspace, carry,
+    need,
 };
 use crate::git::{Objects, RegisteredHead, Registration, Repository};
-use crate::model::{ObjectId, ViewMode, Warning};
+use crate::model::{ObjectId, ViewMode, Warning, is_within};
 
 pub use sweep::{sweep_bases, sweep_half_made};
 
@@ -43,6 +47,13 @@ pub use sweep::{sweep_bases, sweep_half_made};
 const FEW: usize = 256;
 /// The same as a share of all files of the tree.
 const SHARE: usize = 50;
+
+/// How long whoever waits for layers waits before it asks again.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// After so long the files of a base in use are looked at once more: to do it
+/// for every agent would cost more than all else that one costs.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Layers of one snapshot, by what is carried along.
 type ByCarried = HashMap<Vec<String>, Arc<Layers>>;
@@ -59,8 +70,22 @@ struct Overlay {
 #[derive(Debug)]
 struct Layers {
     base: Base,
+    /// When all files of the base were looked at last.
+    looked_over: Mutex<Timestamp>,
     delta: PathBuf,
     warnings: Vec<Warning>,
+}
+
+impl Layers {
+    fn are_still_as_made(&self, now: Timestamp) -> bool {
+        let looked_over = self.looked_over.lock();
+        let mut looked_over = looked_over.unwrap_or_else(PoisonError::into_inner);
+        if is_within(*looked_over, LOOK_AGAIN, now) {
+            return self.base.is_still_as_made(Look::AtDirectories);
+        }
+        *looked_over = now;
+        self.base.is_still_as_made(Look::AtFiles)
+    }
 }
 
 /// A shared checkout that was looked over while the parent was.
@@ -114,30 +139,18 @@ impl Backend for Overlay {
         })
     }
 
-    fn needs(&self, order: &Order<'_>) -> Result<Need, Error> {
-        let made = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
-        if made.contains_key(order.carry) {
-            return Ok(Need::default());
-        }
-        // What is carried lies in the layer that is still to be made, and
-        // beneath it a whole checkout unless there is one.
-        let carried = carry::needs(order)?;
-        let bases = Bases::of(order.repo, &self.bases)?;
-        Ok(match bases.trees()?.is_empty() {
-            true => need::of_files(order)?.and(carried),
-            false => carried,
-        })
+    /// Nothing: all that it starts with is shared.
+    fn needs(&self, _order: &Order<'_>) -> Result<Need, Error> {
+        Ok(Need::default())
     }
 }
 
 impl Overlay {
     /// The layers for an order, made by the first who needs them.
     fn layers(&self, order: &Order<'_>) -> Result<Arc<Layers>, Error> {
-        let mut made = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made(order.stop)?;
         if let Some(layers) = made.get(order.carry) {
-            // A run may last for hours. Its base was looked over whole at
-            // first; whether something in it is gone or new shows at once.
-            if layers.base.keeps_its_directories() {
+            if layers.are_still_as_made(order.now) {
                 return Ok(layers.clone());
             }
             made.remove(order.carry);
@@ -148,14 +161,29 @@ impl Overlay {
             .prefix("layer-")
             .tempdir_in(&self.place)
             .map_err(file("make a directory in", &self.place))?;
+        let _room = need::reserve(&self.place, carry::needs(order)?)?;
         let warnings = delta::make(order, &base, delta.path())?;
         let layers = Arc::new(Layers {
+            looked_over: Mutex::new(order.now),
             base,
             delta: delta.keep(),
             warnings,
         });
         made.insert(order.carry.to_vec(), layers.clone());
         Ok(layers)
+    }
+
+    /// The layers so far, once nobody is making some.
+    fn made(&self, stop: Stop<'_>) -> Result<MutexGuard<'_, ByCarried>, Error> {
+        loop {
+            match self.layers.try_lock() {
+                Ok(made) => return Ok(made),
+                Err(TryLockError::Poisoned(made)) => return Ok(made.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            stop.check()?;
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// The shared checkout that the fewest files have to be added to.
@@ -189,7 +217,8 @@ impl Overlay {
                 return Ok(base);
             }
         }
-        bases.require(&wanted, |scratch| {
+        let _room = need::reserve(&self.bases, need::of_files(order)?)?;
+        bases.require(&wanted, order.stop, |scratch| {
             let index = snapshot.index.as_ref();
             let index = stat_index::open(order.repo, index, &scratch.join("index"))?;
             base::times_of(&objects, &wanted, |entry| {

@@ -1,15 +1,18 @@
 //! Shared checkouts: made once, looked over, bounded, never taken from a user.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::fixture::{Fixture, chmod};
 use crate::model::ObjectId;
-use crate::workspace::overlay::base::{Base, Bases};
-use crate::workspace::sweep_bases;
+use crate::store::Alone;
+use crate::workspace::overlay::base::{Base, Bases, Look};
+use crate::workspace::{Error, Stop, sweep_bases};
 
 struct Scene {
     fixture: Fixture,
@@ -35,7 +38,7 @@ impl Scene {
     fn require(&self, tree: &ObjectId) -> Base {
         let made = self
             .bases()
-            .require(tree, |_| Ok(std::collections::HashMap::new()));
+            .require(tree, Stop::NEVER, |_| Ok(HashMap::new()));
         made.expect("because the disk takes it")
     }
 
@@ -222,6 +225,61 @@ fn many_who_want_the_same_get_one() {
     });
     assert!(places.iter().all(|place| *place == places[0]));
     assert_eq!(scene.whole(), 1);
+}
+
+#[test]
+fn one_that_is_stopped_while_it_is_made_leaves_nothing() {
+    let scene = Scene::new();
+    let (tree, bases) = (scene.head(), scene.bases());
+    let before = scene.names();
+    // Somewhere before the first file, and after some.
+    for files in 0..4 {
+        let asked = AtomicUsize::new(0);
+        let stopped = || asked.fetch_add(1, Ordering::SeqCst) > files;
+        let made = bases.require(&tree, Stop::when(&stopped), |_| Ok(HashMap::new()));
+        assert!(matches!(made, Err(Error::Stopped)), "{files}");
+        let left: Vec<String> = scene.names();
+        let left = left.iter().filter(|name| *name != "building.lock");
+        assert_eq!(left.collect::<Vec<_>>(), before.iter().collect::<Vec<_>>());
+    }
+    drop(scene.require(&tree));
+    assert_eq!(scene.whole(), 1);
+}
+
+#[test]
+fn nobody_waits_for_another_longer_than_wanted() {
+    let scene = Scene::new();
+    let (tree, bases) = (scene.head(), scene.bases());
+    let directory = fs::read_dir(&scene.all)
+        .expect("because it is ours")
+        .next()
+        .expect("because there is one repository")
+        .expect("because it can be listed")
+        .path();
+    let another = Alone::try_take(&directory.join("building.lock"))
+        .expect("because it is ours")
+        .expect("because nobody makes one");
+    let asked = AtomicUsize::new(0);
+    let stopped = || asked.fetch_add(1, Ordering::SeqCst) == 3;
+    let made = bases.require(&tree, Stop::when(&stopped), |_| Ok(HashMap::new()));
+    assert!(matches!(made, Err(Error::Stopped)));
+    drop(another);
+    drop(scene.require(&tree));
+}
+
+#[test]
+fn a_base_in_use_is_given_up_once_anything_in_it_is_changed() {
+    let scene = Scene::new();
+    let base = scene.require(&scene.head());
+    assert!(base.is_still_as_made(Look::AtFiles) && base.is_still_as_made(Look::AtDirectories));
+    chmod(&base.files().join("a.txt"), 0o644);
+    fs::write(base.files().join("a.txt"), "else\n").expect("because it is ours");
+    assert!(!base.is_still_as_made(Look::AtFiles));
+    drop(base);
+    let again = scene.require(&scene.head());
+    assert!(again.is_still_as_made(Look::AtFiles));
+    fs::remove_file(again.files().join("a.txt")).expect("because it is ours");
+    assert!(!again.is_still_as_made(Look::AtDirectories));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::fixture::{Fixture, agent, chmod, put};
 use crate::model::{ViewAccess, ViewMode, ViewSource, WorkspaceChoice};
-use crate::workspace::{Access, Ground, Order, choose};
+use crate::workspace::{Access, Ground, Order, Stop, choose};
 
 #[test]
 fn status_inside_is_the_parents_and_reads_no_file() {
@@ -124,6 +124,8 @@ fn the_view_mounts_the_copy_at_the_repositorys_own_path() {
                 mode: ViewMode::Mounted,
                 carry: &[],
                 writer,
+                stop: Stop::NEVER,
+                now: jiff::Timestamp::UNIX_EPOCH,
             })
             .expect("because the disk takes it");
         let view = &workspace.view;

@@ -19,8 +19,8 @@ use crate::model::{
     AgentId, Base, ObjectId, RepoPath, TreeMode, ViewMode, WarningKind, WorkspaceChoice,
 };
 use crate::workspace::{
-    Access, Backend, Capture, Error, Ground, Harvest, Order, Snapshot, Workspace, capture, choose,
-    snapshot,
+    Access, Backend, Capture, Error, Ground, Harvest, Order, Snapshot, Stop, Workspace, capture,
+    choose, snapshot,
 };
 
 pub(super) struct Fixture {
@@ -246,6 +246,8 @@ impl Fixture {
             mode: ViewMode::InPlace,
             carry,
             writer: Access::Writer,
+            stop: Stop::NEVER,
+            now: jiff::Timestamp::UNIX_EPOCH,
         })
     }
 

@@ -9,7 +9,9 @@ use std::process::Command;
 
 use super::fixture::{Fixture, agent};
 use crate::model::{Base, ViewMode, ViewSource, WorkspaceChoice};
-use crate::workspace::{Access, Ground, Order, Snapshot, Workspace, choose, dispose, snapshot};
+use crate::workspace::{
+    Access, Ground, Order, Snapshot, Stop, Workspace, choose, dispose, snapshot,
+};
 
 /// Prints every path with its kind, mode and bytes, and what git says.
 const LOOK: &str = r#"
@@ -51,6 +53,8 @@ impl Scene<'_> {
             mode: ViewMode::Mounted,
             carry,
             writer: Access::Writer,
+            stop: Stop::NEVER,
+            now: jiff::Timestamp::UNIX_EPOCH,
         };
         backend.create(&order).expect("because the disk takes it")
     }

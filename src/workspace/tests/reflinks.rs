@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::fixture::{Fixture, agent, put};
 use crate::model::{ViewMode, WorkspaceChoice};
-use crate::workspace::{Access, Backend, Error, Ground, Order, Snapshot, Workspace, choose};
+use crate::workspace::{Access, Backend, Error, Ground, Order, Snapshot, Stop, Workspace, choose};
 
 const MIB: u64 = 1 << 20;
 
@@ -95,6 +95,8 @@ fn create(fixture: &Fixture, taken: &Snapshot) -> Workspace {
         mode: ViewMode::InPlace,
         carry: &[],
         writer: Access::Writer,
+        stop: Stop::NEVER,
+        now: jiff::Timestamp::UNIX_EPOCH,
     };
     backend.create(&order).expect("because it fits")
 }

@@ -367,6 +367,8 @@ fn a_linked_worktree_and_borrowed_objects_serve_as_parent() {
             mode: crate::model::ViewMode::InPlace,
             carry: &[],
             writer: crate::workspace::Access::Writer,
+            stop: crate::workspace::Stop::NEVER,
+            now: jiff::Timestamp::UNIX_EPOCH,
         };
         let workspace = fixture.backend().create(&order).expect("because it fits");
         let output = fixture.try_git(&workspace.tree, &["status", "--porcelain"], &[]);
