@@ -27,6 +27,8 @@ impl FilterRules {
     /// Takes in an attributes file; `directory` is where it lies, empty for
     /// the top and for the files that lie outside the tree.
     pub fn add(&mut self, directory: &[u8], text: &[u8]) {
+        // Git passes over the mark that some editors put first.
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         for line in text.split(|b| *b == b'\n') {
             let line = line.trim_ascii();
             if !line.starts_with(b"#") && mentions_conversion(line) {
@@ -149,6 +151,7 @@ mod tests {
             &b"[attr]big filter=lfs"[..],
             b"\"a b\" filter=x",
             b"a[b]c filter=x",
+            b"\xef\xbb\xbf[attr]big filter=lfs",
         ] {
             let mut rules = FilterRules::default();
             rules.add(b"", all);

@@ -81,6 +81,17 @@ impl Git {
         Ok(Self { program, version })
     }
 
+    /// The directory beneath which git was installed, as far as its place
+    /// tells: settings of the machine may lie there.
+    #[must_use]
+    pub fn prefix(&self) -> Option<PathBuf> {
+        let path = std::env::var_os("PATH")?;
+        let places = std::env::split_paths(&path).map(|directory| directory.join(&self.program));
+        let program = places.filter_map(|program| program.canonicalize().ok());
+        let program = program.into_iter().find(|program| program.is_file())?;
+        Some(program.parent()?.parent()?.to_owned())
+    }
+
     /// The version that was found.
     #[must_use]
     pub fn version(&self) -> Version {

@@ -237,11 +237,11 @@ impl Pass {
     /// The rules of every attributes file that is in force.
     fn rules(&self, repo: &Repository, settings: &Settings) -> Result<FilterRules, Error> {
         let mut rules = FilterRules::default();
-        for path in settings.attributes_files() {
-            match std::fs::read(&path) {
-                Ok(text) => rules.add(b"", &text),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(_) => rules.add_unknown(),
+        for path in settings.attributes_files(repo.git()) {
+            match path.map(std::fs::read) {
+                Some(Ok(text)) => rules.add(b"", &text),
+                Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Some(Err(_)) | None => rules.add_unknown(),
             }
         }
         if let Ok(text) = std::fs::read(repo.common_dir().join("info/attributes")) {

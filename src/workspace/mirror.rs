@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Error;
-use crate::git::Repository;
+use crate::git::{Git, Repository};
 
 /// Settings that decide which bytes git stores or shows, by lower-case name.
 const COPIED: &[&str] = &[
@@ -124,13 +124,16 @@ impl Settings {
             .collect()
     }
 
-    /// The attributes files of the person and the machine that may apply.
-    pub(super) fn attributes_files(&self) -> Vec<PathBuf> {
-        let mut files: Vec<PathBuf> = default_attributes().collect();
+    /// The attributes files of the person and the machine that may apply;
+    /// `None` stands for one of which only git knows where it is.
+    pub(super) fn attributes_files(&self, git: &Git) -> Vec<Option<PathBuf>> {
+        let mut files: Vec<Option<PathBuf>> = default_attributes(git).map(Some).collect();
         if let Some(named) = &self.attributes_file {
+            // Another person's home, or where git was installed.
+            let only_git_knows = named.starts_with(['~', '%']);
             files.push(match named.strip_prefix("~/") {
-                Some(rest) => home().unwrap_or_default().join(rest),
-                None => PathBuf::from(named),
+                Some(rest) => home().map(|home| home.join(rest)),
+                None => (!only_git_knows).then(|| PathBuf::from(named)),
             });
         }
         files
@@ -168,7 +171,7 @@ fn quoted(value: &str) -> String {
 }
 
 /// Where git looks when no setting names an attributes file.
-fn default_attributes() -> impl Iterator<Item = PathBuf> {
+fn default_attributes(git: &Git) -> impl Iterator<Item = PathBuf> + use<> {
     let home = || home().map(|home| home.join(".config"));
     let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     config
@@ -176,7 +179,8 @@ fn default_attributes() -> impl Iterator<Item = PathBuf> {
         .or_else(home)
         .map(|path| path.join("git/attributes"))
         .into_iter()
-        // Git's own is where it was installed.
+        // The machine's is where git was installed, or was meant to be.
+        .chain(git.prefix().map(|prefix| prefix.join("etc/gitattributes")))
         .chain(["/etc", "/usr/local/etc"].map(|etc| Path::new(etc).join("gitattributes")))
 }
 
