@@ -278,14 +278,25 @@ fn real(path: &Path) -> Option<PathBuf> {
     thread_local! {
         static KNOWN: RefCell<HashMap<PathBuf, Option<PathBuf>>> = RefCell::default();
     }
-    KNOWN.with_borrow_mut(|known| match known.get(path) {
-        Some(real) => real.clone(),
-        None => {
-            let real = path.canonicalize().ok();
-            known.insert(path.to_owned(), real.clone());
-            real
-        }
-    })
+    if let Some(real) = KNOWN.with_borrow(|known| known.get(path).cloned()) {
+        return real;
+    }
+    let found = look_up(path);
+    KNOWN.with_borrow_mut(|known| known.insert(path.to_owned(), found.clone()));
+    found
+}
+
+/// Most paths lie beside others: where their directory leads is known, and one
+/// look says whether they lead on themselves.
+fn look_up(path: &Path) -> Option<PathBuf> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return path.canonicalize().ok();
+    };
+    let beside = real(directory)?.join(name);
+    match beside.symlink_metadata().ok()?.is_symlink() {
+        true => beside.canonicalize().ok(),
+        false => Some(beside),
+    }
 }
 
 /// Adds the mounts that keep the path of a rule present with its rights.
@@ -394,4 +405,51 @@ fn refuse_source(source: &HostPath, access: Access) -> Result<(), PolicyError> {
         path: source.clone(),
         reason: reason.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_path_leads_where_the_kernel_says() {
+        let dir = tempfile::tempdir().expect("because /tmp is writable");
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(at("a/b")).expect("because it is the test's");
+        std::fs::write(at("a/b/file"), "x").expect("because it is the test's");
+        for (link, target) in [
+            ("to-b", "a/b"),
+            ("a/b/to-file", "file"),
+            ("a/up", ".."),
+            ("loop", "loop"),
+            ("nowhere", "gone"),
+            ("twice", "to-b"),
+        ] {
+            symlink(target, at(link)).expect("because it is new");
+        }
+        for name in [
+            "",
+            "a",
+            "a/b/file",
+            "to-b",
+            "to-b/file",
+            "to-b/to-file",
+            "a/up/a/b",
+            "a/../a",
+            "loop",
+            "loop/x",
+            "nowhere",
+            "nowhere/x",
+            "gone",
+            "a/b/file/x",
+            "twice/to-file",
+            "a/b/..",
+            "/",
+            "/proc/self/cwd",
+        ] {
+            assert_eq!(real(&at(name)), at(name).canonicalize().ok(), "{name}");
+        }
+    }
 }
