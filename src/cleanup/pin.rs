@@ -16,10 +16,19 @@ use crate::workspace::{self, Capture, Harvest, Workspace};
 /// How often a capture is made again because somebody pruned meanwhile.
 const ATTEMPTS: u32 = 8;
 
+/// Whether anybody may have tried to pin a workspace before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// Nobody: its agent ended a moment ago.
+    First,
+    /// Somebody who is gone.
+    Again,
+}
+
 /// Captures a workspace and pins its work under a ref.
 ///
-/// A ref of that name that is whole already is taken for the capture: an
-/// earlier attempt had come that far.
+/// When it was tried before, a ref of that name that is whole is taken for the
+/// capture: the earlier attempt had come that far.
 ///
 /// # Errors
 /// The workspace cannot be captured or the ref not be made; or objects vanish
@@ -28,9 +37,11 @@ pub fn capture_and_pin(
     repo: &Repository,
     workspace: &Workspace,
     harvest: &Harvest<'_>,
-    reference: &str,
+    (reference, attempt): (&str, Attempt),
 ) -> Result<Capture, Error> {
-    if let Some(capture) = standing(repo, workspace, harvest, reference)? {
+    if attempt == Attempt::Again
+        && let Some(capture) = standing(repo, workspace, harvest, reference)?
+    {
         return Ok(capture);
     }
     let base = repo.objects()?.tree_of(workspace.base())?;

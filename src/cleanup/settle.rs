@@ -10,7 +10,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::{Error, Footprint, Step, capture_and_pin};
+use super::{Attempt, Error, Footprint, Step, capture_and_pin};
 use crate::git::Repository;
 use crate::model::{AgentId, CleanupReport, LeftOver};
 use crate::workspace::{self, Capture, Harvest};
@@ -128,8 +128,8 @@ fn salvage(
             at: places.now,
             message,
         };
-        let capture =
-            capture_and_pin(repo, &found, &harvest, result_ref).map_err(|error| named(&error))?;
+        let capture = capture_and_pin(repo, &found, &harvest, (result_ref, Attempt::Again))
+            .map_err(|error| named(&error))?;
         let reference = capture.commit.as_ref().map(|_| result_ref.to_owned());
         let salvaged = Salvaged {
             agent: agent.clone(),

@@ -22,7 +22,7 @@ use super::run::{Run, Seat, StartingPoint};
 use super::schedule::NotLanded;
 use super::site::blocking;
 use crate::admission::{Admitted, Ask, Live, NotLive, deadline_passed};
-use crate::cleanup::{self, CAPTURED, STARTED, Step};
+use crate::cleanup::{self, Attempt, CAPTURED, STARTED, Step};
 use crate::confinement::OUTPUT_BYTES;
 use crate::model::{
     AgentState, Approve, Base, CleanupReport, Deadline, EventKind, ExitCode, Gate, HeldFor,
@@ -383,7 +383,7 @@ impl Run {
             };
             let name = run.result_ref(&seat.agent);
             let once = || {
-                cleanup::capture_and_pin(&run.repo, &workspace, &harvest, &name)
+                cleanup::capture_and_pin(&run.repo, &workspace, &harvest, (&name, Attempt::First))
                     .map_err(|error| Error::at(Stage::Capture, error))
             };
             match once() {
