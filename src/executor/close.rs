@@ -4,6 +4,8 @@
 //! endings makes.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::error::Error;
@@ -11,8 +13,8 @@ use super::pipeline::Halt;
 use super::run::{Run, Seat};
 use crate::model::{
     AgentLedger, AgentRecord, AgentState, CleanupReport, EventKind, ExitCode, ExitStatus,
-    FailurePolicy, Integrate, Integration, IntegrationStatus, Label, OnConflict, Outcome,
-    ResultRecord, RunRecord, Times,
+    FailurePolicy, Integrate, Integration, IntegrationStatus, KeptRecord, Label, OnConflict,
+    Outcome, PathText, ResultRecord, RunRecord, Times,
 };
 use crate::process::{Ended, StopReason};
 use crate::workspace::Capture;
@@ -105,7 +107,7 @@ pub(super) fn outcome(ended: &Ended) -> (Outcome, Option<String>) {
 pub(super) fn note_capture(
     agent: &mut AgentRecord,
     capture: &Capture,
-    (reference, kept_until): (Option<String>, &str),
+    (reference, keep, kept_until): (Option<String>, &Path, &str),
 ) {
     agent.result.tree = Some(capture.changes.tree.clone());
     agent.result.reference = reference;
@@ -117,6 +119,15 @@ pub(super) fn note_capture(
             .get_or_insert_with(|| kept_until.to_owned());
     }
     agent.integration.warnings = capture.changes.warnings.clone();
+    let names = capture.kept.iter();
+    let paths: Vec<_> = names
+        .map(|path| PathText::from_raw(path.as_os_str().as_bytes()))
+        .collect();
+    agent.result.kept = (!paths.is_empty()).then(|| KeptRecord {
+        directory: keep.to_string_lossy().into_owned(),
+        paths,
+        until: kept_until.to_owned(),
+    });
 }
 
 /// Writes down that the deadline or a cancellation came before the landing.

@@ -13,7 +13,7 @@ use crate::git::{Objects, Repository, TreeEdit};
 use crate::integration::{self, Header, LandRequest, Landing, Merged, Recovered};
 use crate::model::{
     AgentId, Conflict, ConflictKind, ExitCode, HeldFor, Integration, IntegrationStatus, Land,
-    ObjectId, PathText, RepoPath, RunId,
+    ObjectId, PathText, RepoPath, RunId, Warning, WarningKind,
 };
 use crate::store::Root;
 
@@ -101,7 +101,7 @@ fn into_worktree(order: &LandOrder, ready: Ready) -> Result<Placed, Error> {
             .map_err(|error| Error::at(Stage::Integration, error))?;
     }
     Ok(match landing {
-        Landing::Landed { .. } => Placed::Decided(landed(merged)),
+        Landing::Landed { submodules, .. } => Placed::Decided(landed_beside(merged, &submodules)),
         Landing::Moved { paths, backups } => {
             if let Some(backups) = backups {
                 tracing::warn!(backups = %backups.display(), "older versions of files that were edited meanwhile are kept");
@@ -139,6 +139,17 @@ fn landed(merged: Merged) -> Integration {
         conflicts: merged.conflicts,
         warnings: merged.warnings,
     }
+}
+
+/// As [`landed`], and tells of submodules that the trees move.
+fn landed_beside(merged: Merged, submodules: &[RepoPath]) -> Integration {
+    let mut integration = landed(merged);
+    let moved = submodules.iter().map(|path| Warning {
+        path: path.into(),
+        kind: WarningKind::SubmoduleMoved,
+    });
+    integration.warnings.extend(moved);
+    integration
 }
 
 fn blocked(merged: Merged, conflicts: Vec<Conflict>) -> Integration {

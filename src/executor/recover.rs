@@ -317,6 +317,7 @@ fn close_record(site: &Site, run: &RunId, settled: &Settled) -> Result<(), Error
 
 /// Puts work that was pinned into a record on disk.
 fn note_in_book(site: &Site, run: &RunId, found: &Salvaged) -> Result<(), String> {
+    let keep = site.state.kept_dir(run, &found.agent);
     let kept_until = site.kept_until();
     match site.book().find(run) {
         // The launcher died before its first record: the ref is all there is,
@@ -326,7 +327,7 @@ fn note_in_book(site: &Site, run: &RunId, found: &Salvaged) -> Result<(), String
         Err(error) => return Err(error.to_string()),
     }
     let amended = site.book().amend(run, &found.agent, |agent| {
-        note_salvaged(agent, found, &kept_until)
+        note_salvaged(agent, found, (&keep, &kept_until))
     });
     match amended {
         Ok(_) => Ok(()),
@@ -341,8 +342,13 @@ fn note_in_book(site: &Site, run: &RunId, found: &Salvaged) -> Result<(), String
 }
 
 /// Puts work that was pinned into an agent's record.
-pub(super) fn note_salvaged(agent: &mut AgentRecord, found: &Salvaged, kept_until: &str) {
-    super::close::note_capture(agent, &found.capture, (found.reference.clone(), kept_until));
+pub(super) fn note_salvaged(
+    agent: &mut AgentRecord,
+    found: &Salvaged,
+    (keep, until): (&Path, &str),
+) {
+    let reference = found.reference.clone();
+    super::close::note_capture(agent, &found.capture, (reference, keep, until));
     agent.state = AgentState::Cleaned;
 }
 

@@ -267,9 +267,10 @@ impl Run {
                 let Some(seat) = self.seats.iter().find(|seat| seat.agent == found.agent) else {
                     return Ok(());
                 };
-                let kept_until = self.site.kept_until();
+                let keep = self.site.state.kept_dir(&self.errand.id, &seat.agent);
+                let kept = (keep.as_path(), self.site.kept_until());
                 self.amend(seat, |agent| {
-                    recover::note_salvaged(agent, found, &kept_until)
+                    recover::note_salvaged(agent, found, (kept.0, &kept.1))
                 });
                 self.save(seat);
                 Ok(())

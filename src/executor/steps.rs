@@ -45,6 +45,7 @@ fn left_out(warning: &Warning) -> String {
             "it was not carried along: what the agent starts from has a file of its own there"
         }
         WarningKind::RunsOnHost
+        | WarningKind::SubmoduleMoved
         | WarningKind::DoubtfulMerge
         | WarningKind::CaseCollision
         | WarningKind::EscapingLink
@@ -401,8 +402,9 @@ impl Run {
             .commit
             .as_ref()
             .map(|_| self.result_ref(&seat.agent));
+        let keep = self.site.state.kept_dir(&self.errand.id, &seat.agent);
         self.amend(seat, |agent| {
-            super::close::note_capture(agent, &capture, (reference, &kept_until))
+            super::close::note_capture(agent, &capture, (reference, &keep, &kept_until))
         });
         self.enter(seat, AgentState::Captured);
         // First the record names the work, then the mark says that nobody has

@@ -84,6 +84,9 @@ pub enum WarningKind {
     GitName,
     /// Changes inside a submodule, kept aside and not landed.
     SubmoduleChanged,
+    /// A submodule that the result adds, removes or moves to another commit: no
+    /// checkout of one is touched by a landing.
+    SubmoduleMoved,
     /// The agent left a merge, rebase or cherry-pick unfinished.
     UnfinishedOperation,
     /// An ignored file that was to be carried along, where what the agent

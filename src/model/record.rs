@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AgentId, AgentLedger, AgentState, Change, Contract, Ignored, Integration, Label, ObjectId,
-    Outcome, Refusal, RunId, RunLedger, SetupRecord, Warning,
+    Outcome, PathText, Refusal, RunId, RunLedger, SetupRecord, Warning,
 };
 
 /// What the agents of a run started from.
@@ -52,6 +52,20 @@ pub struct ResultRecord {
     pub report: Option<String>,
     /// Whether it was cut.
     pub report_truncated: bool,
+    /// What no tree holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptRecord>,
+}
+
+/// Files of an agent's that no tree holds, as they lie in a directory of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptRecord {
+    /// The directory.
+    pub directory: String,
+    /// What was moved there, as it was named in the workspace.
+    pub paths: Vec<PathText>,
+    /// The instant until which `gc` leaves it, as RFC 3339.
+    pub until: String,
 }
 
 /// When things happened, as RFC 3339 instants, and for how long.

@@ -3,7 +3,7 @@
 //! Owns the few lines a person sees while a run is on and when it is over,
 //! the last of which says what to do about whatever waits.
 
-use super::detail::{conflict_line, denial_line};
+use super::detail::{conflict_line, denial_line, kept_line};
 use super::words::{kind_word, plain, status_word, went_without};
 use crate::model::{AgentRecord, Event, EventKind, ExitCode, IntegrationStatus, RunRecord};
 
@@ -153,6 +153,7 @@ fn details(agent: &AgentRecord) -> Vec<String> {
             ignored.files
         ));
     }
+    lines.extend(kept_line(agent).map(|line| format!("kept: {line}")));
     lines
 }
 

@@ -188,11 +188,20 @@ fn came_of_it(agent: &AgentRecord) -> Vec<Row> {
             format!("{} ({} file(s))", plain(one.path.text()), one.files),
         )
     }));
+    rows.extend(kept_line(agent).map(|line| ("kept", line)));
     let denials = agent.denials.iter();
     rows.extend(denials.map(|one| ("denied", format!("{} ×{}", denial_line(one), one.count))));
     let missing = agent.denials_missing.iter();
     rows.extend(missing.map(|one| ("unrecorded", plain(one))));
     rows
+}
+
+/// What no tree holds, and where it lies.
+pub(super) fn kept_line(agent: &AgentRecord) -> Option<String> {
+    let kept = agent.result.kept.as_ref()?;
+    let paths: Vec<String> = kept.paths.iter().map(|path| plain(path.text())).collect();
+    let (paths, directory) = (paths.join(", "), plain(&kept.directory));
+    Some(format!("{paths} in {directory}, until {}", kept.until))
 }
 
 fn list_or_nothing(items: &[String]) -> String {

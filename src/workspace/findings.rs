@@ -3,6 +3,11 @@
 //! Owns the one list that every way of finding fills and that everything
 //! after it reads, and the rules on names and kinds that all of them share.
 //! Reads no file's bytes, and asks the repository nothing.
+//!
+//! A submodule is an empty directory to an agent. As long as a directory
+//! stands there the tree keeps the submodule's commit, and files in it are put
+//! aside: git takes none into a tree beneath a submodule. Once it is gone, or
+//! a file or link stands in its place, so does the tree.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -80,6 +85,8 @@ pub(super) struct Aside {
     pub(super) elsewhere: Vec<Elsewhere>,
     /// The kernel's marks among the agent's files, which are no files.
     pub(super) whiteouts: Vec<Vec<u8>>,
+    /// Those of the paths that are a submodule's: an empty directory stays.
+    pub(super) submodules: HashSet<Vec<u8>>,
     /// Directories through which another one of a lower layer shows: what
     /// leaves them has to be hidden there.
     pub(super) see_through: HashSet<Vec<u8>>,
@@ -129,6 +136,12 @@ impl Findings {
             kind,
         });
         self.aside.paths.push(path);
+    }
+
+    /// Puts aside what lies in a submodule's directory.
+    pub(super) fn in_submodule(&mut self, path: Vec<u8>) {
+        self.aside.submodules.insert(path.clone());
+        self.set_aside(path, WarningKind::SubmoduleChanged);
     }
 
     /// Notes a file that is no file to a tree.

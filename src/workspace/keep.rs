@@ -59,8 +59,11 @@ pub(super) fn put_aside(
             fs::create_dir(&target).map_err(file("keep", &target))?;
         }
         let above = top.iter().rposition(|b| *b == b'/').unwrap_or(0);
-        if aside.see_through.contains(&top[..above]) {
-            hide(&source)?;
+        let shows = aside.see_through.contains(&top[..above]);
+        match (aside.submodules.contains(top), shows) {
+            (true, shows) => empty(&source, shows)?,
+            (false, true) => hide(&source)?,
+            (false, false) => {}
         }
         kept.push(relative);
     }
@@ -140,6 +143,18 @@ fn hide(path: &Path) -> Result<(), Error> {
     let nothing = rustix::fs::makedev(0, 0);
     rustix::fs::mknodat(CWD, path, FileType::CharacterDevice, Mode::empty(), nothing)
         .map_err(|errno| file("hide", path)(errno.into()))
+}
+
+/// Makes the directory of a submodule again; one that lies where others show
+/// through hides them, as the kernel marks it for the superuser.
+fn empty(path: &Path, hides: bool) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(file("make", path))?;
+    if hides {
+        let none = rustix::fs::XattrFlags::empty();
+        rustix::fs::lsetxattr(path, "trusted.overlay.opaque", b"y", none)
+            .map_err(|errno| file("mark", path)(errno.into()))?;
+    }
+    Ok(())
 }
 
 /// A place in the keep directory at which nothing stands.

@@ -54,8 +54,7 @@ pub(super) fn find(
     for entry in entries {
         walk.know_parents(&entry.path);
         let base = BaseEntry {
-            // A submodule is nothing that a capture changes.
-            accounted: entry.mode == TreeMode::Gitlink || absent.contains(&entry.path),
+            accounted: absent.contains(&entry.path),
             mode: entry.mode,
             oid: entry.oid,
         };
@@ -118,12 +117,13 @@ impl Walk<'_> {
         else {
             return;
         };
-        if let Some(entry) = self.base.get(&plain)
-            && entry.mode == TreeMode::Gitlink
-        {
-            return self.submodule(path, at, metadata);
-        }
         if metadata.is_dir() {
+            if let Some(entry) = self.base.get_mut(&plain)
+                && entry.mode == TreeMode::Gitlink
+            {
+                entry.accounted = true;
+                return self.submodule(path, at);
+            }
             if !self.known_directories.contains(&path) {
                 self.findings.fresh_directories.push(plain);
             }
@@ -154,13 +154,12 @@ impl Walk<'_> {
         });
     }
 
-    /// What stands in a submodule's place: nothing, or what cannot land.
-    fn submodule(&mut self, path: Vec<u8>, at: &Path, metadata: &Metadata) {
+    /// A directory in a submodule's place: as it was, or with what no tree
+    /// holds there.
+    fn submodule(&mut self, path: Vec<u8>, at: &Path) {
         // Asked of the names alone; a directory that cannot be listed counts.
-        let holds =
-            !metadata.is_dir() || open_up(at).map_or(true, |mut list| list.next().is_some());
-        if holds {
-            self.findings.set_aside(path, WarningKind::SubmoduleChanged);
+        if open_up(at).map_or(true, |mut list| list.next().is_some()) {
+            self.findings.in_submodule(path);
         }
     }
 }

@@ -36,4 +36,5 @@ mod plan_errors;
 mod results;
 mod setup;
 mod shims;
+mod submodules;
 mod told_states;

@@ -25,7 +25,7 @@ impl<'e> Repo<'e> {
     }
 
     /// The world that it stands in.
-    pub(super) fn env(&self) -> &'e TestEnv {
+    pub(crate) fn env(&self) -> &'e TestEnv {
         self.env
     }
 

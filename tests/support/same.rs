@@ -5,13 +5,38 @@
 //! nothing of how a workspace is made.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::{Repo, Run, TestEnv, only_agent};
+use super::{Repo, Run, TestEnv, only_agent, text};
 
 /// The backends that have to give the same; a new one is one word here.
-pub(crate) const BACKENDS: &[&str] = &["checkout"];
+const BACKENDS: [&str; 3] = ["checkout", "overlay", "reflink"];
+
+/// Those of them that can be had where tests run. One that cannot is refused,
+/// with a reason, and never replaced by another.
+pub(crate) fn backends() -> &'static [&'static str] {
+    static HAD: OnceLock<Vec<&str>> = OnceLock::new();
+    HAD.get_or_init(|| {
+        let env = TestEnv::new();
+        let repo = env.repo();
+        let had = |backend: &&str| {
+            let run = run_in(&env, repo.root(), backend, "true");
+            if run.code == 0 {
+                let record = run.json();
+                return text(only_agent(&record), "workspace").starts_with(backend);
+            }
+            let error = run.expect_error(2);
+            let told = format!("use the workspace backend `{backend}`: ");
+            assert!(text(&error, "message").contains(&told), "{error:#}");
+            false
+        };
+        let had: Vec<_> = BACKENDS.into_iter().filter(had).collect();
+        assert!(had.contains(&"checkout"), "it works everywhere: {had:?}");
+        had
+    })
+}
 
 /// Lists everything but ignored files and git's own: names, kinds, content,
 /// links, what is executable, and what git makes of it.
@@ -60,7 +85,7 @@ impl Repo<'_> {
     /// from the top and from `start`, and that what they write lands.
     #[track_caller]
     pub(crate) fn expect_same_inside(&self, start: &Path) {
-        for backend in BACKENDS {
+        for backend in backends() {
             self.expect_same_with(start, backend);
         }
     }

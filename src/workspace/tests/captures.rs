@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use super::fixture::{Fixture, chmod, put, warned};
-use crate::model::{ChangeKind, WarningKind};
+use crate::model::{ChangeKind, TreeMode, WarningKind};
 use crate::workspace::{Capture, Workspace, reopen};
 
 fn changes(capture: &Capture) -> Vec<(String, ChangeKind)> {
@@ -319,7 +320,7 @@ fn what_a_tree_cannot_hold_is_told() {
 }
 
 #[test]
-fn a_submodule_is_never_changed_and_its_content_is_kept() {
+fn what_lies_in_a_submodules_directory_is_kept_and_changes_nothing() {
     let fixture = Fixture::new();
     let other = Fixture::new();
     let url = other.top.display().to_string();
@@ -337,6 +338,50 @@ fn a_submodule_is_never_changed_and_its_content_is_kept() {
     );
     assert!(fixture.keep().join("sub/inside").exists());
     assert!(fixture.capture(&workspace).changes.is_empty());
+}
+
+#[test]
+fn a_submodule_that_is_gone_or_replaced_is_captured_so() {
+    let fixture = Fixture::new();
+    let other = Fixture::new();
+    let url = other.top.display().to_string();
+    for path in [
+        "gone", "file", "links", "moved", "in/deep", "kept", "again", "fifo",
+    ] {
+        fixture.git(&["submodule", "--quiet", "add", &url, path]);
+    }
+    fixture.commit("with submodules");
+    let workspace = fixture.create(&fixture.snapshot());
+    let script = "rmdir gone file links fifo; echo work > file; ln -s a.txt links; mkfifo fifo\n\
+                  mv moved elsewhere; rm -r in; echo work > in; rmdir again; mkdir again\n";
+    let done = Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(&workspace.tree)
+        .status();
+    assert!(done.expect("because there is a shell").success());
+    let capture = fixture.capture(&workspace);
+    let listing = fixture.listing(&capture.changes.tree);
+    let at = |path: &str| listing.get(path.as_bytes()).map(|(mode, _)| *mode);
+    assert_eq!(at("file"), Some(TreeMode::File));
+    assert_eq!(at("links"), Some(TreeMode::Symlink));
+    assert_eq!(at("in"), Some(TreeMode::File));
+    for path in ["gone", "moved", "elsewhere", "in/deep", "fifo"] {
+        assert_eq!(at(path), None, "{path}");
+    }
+    for path in ["kept", "again"] {
+        assert_eq!(at(path), Some(TreeMode::Gitlink), "{path}");
+    }
+    assert_eq!(
+        warned(&capture.changes.warnings),
+        [
+            ("elsewhere".to_owned(), WarningKind::EmptyDirectory),
+            ("fifo".to_owned(), WarningKind::SpecialFile)
+        ]
+    );
+    // Git refuses a directory with one; to the tree it is as if it were not there.
+    fs::remove_file(workspace.tree.join("fifo")).expect("because it was made");
+    let expected = fixture.oracle_of(&workspace.tree, &workspace.tree.join(".git"));
+    assert_eq!(capture.changes.tree, expected);
 }
 
 #[test]

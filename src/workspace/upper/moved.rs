@@ -14,7 +14,7 @@ use super::super::lowers::{Attributes, Below, Mark, Shown};
 use super::files::same;
 use super::walk::{Fate, Here, Open, Through, Walk};
 use crate::git::Node;
-use crate::model::{RepoPath, TreeMode, WarningKind};
+use crate::model::{RepoPath, TreeMode};
 
 impl Walk<'_> {
     /// What shows through a directory of the agent's; `base` is what it was
@@ -77,17 +77,15 @@ impl Walk<'_> {
         };
         let before = self.before(here, name)?;
         if let Shown::Leaf(TreeMode::Gitlink, _) = before {
-            let holds = match &shown {
-                Shown::Directory(below) => !self.lowers.list(below)?.is_empty(),
-                Shown::Leaf(mode, _) => *mode != TreeMode::Gitlink,
-                Shown::Carried(_) | Shown::Nothing => true,
-            };
-            if holds {
-                self.findings
-                    .set_aside(path.clone(), WarningKind::SubmoduleChanged);
-                self.take_along(path, shown)?;
+            match &shown {
+                Shown::Directory(below) if !self.lowers.list(below)?.is_empty() => {
+                    self.findings.in_submodule(path.clone());
+                    return self.take_along(path, shown);
+                }
+                // The directory of another submodule looks like this one's.
+                Shown::Directory(_) | Shown::Leaf(TreeMode::Gitlink, _) => return Ok(()),
+                Shown::Nothing | Shown::Leaf(..) | Shown::Carried(_) => {}
             }
-            return Ok(());
         }
         let through = match shown {
             Shown::Nothing => return Ok(()),

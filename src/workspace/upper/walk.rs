@@ -212,10 +212,10 @@ impl Walk<'_> {
             Name::Plain(plain) => plain,
         };
         let before = self.before(here, name)?;
-        if let Shown::Leaf(TreeMode::Gitlink, _) = before {
-            return self.submodule(here, name, (path, metadata));
-        }
         if metadata.is_dir() {
+            if let Shown::Leaf(TreeMode::Gitlink, _) = before {
+                return self.submodule(here, name, path);
+            }
             let base = self.directory_at(&plain, before)?;
             let through = self.through(here, name, &base)?;
             self.open.push(Open {
@@ -283,7 +283,7 @@ impl Walk<'_> {
     /// Notes that what the tree has at a path is gone.
     pub(super) fn remove(&mut self, path: &[u8], before: &Shown) -> Result<(), Error> {
         match before {
-            Shown::Nothing | Shown::Carried(_) | Shown::Leaf(TreeMode::Gitlink, _) => {}
+            Shown::Nothing | Shown::Carried(_) => {}
             Shown::Leaf(..) => {
                 if !self.lowers.is_absent(path)
                     && let Ok(path) = RepoPath::from_bytes(path)
@@ -303,43 +303,35 @@ impl Walk<'_> {
         let entries = self.lowers.objects.entries_in(tree, &path)?;
         let gone = entries
             .into_iter()
-            .filter(|one| one.mode != TreeMode::Gitlink && !self.lowers.absent.contains(&one.path));
+            .filter(|one| !self.lowers.absent.contains(&one.path));
         self.findings.removed.extend(gone.map(|one| one.path));
         Ok(())
     }
 
-    /// What stands in a submodule's place: nothing, or what cannot land.
-    fn submodule(
-        &mut self,
-        here: &Here,
-        name: &[u8],
-        (path, metadata): (Vec<u8>, &Metadata),
-    ) -> Result<(), Error> {
-        let holds = metadata.is_dir() && {
-            let at = self.upper.join(path_of(&path));
-            let shows = match self.through(here, name, &Below::default())? {
-                Through::Moved(below) => !self.lowers.list(&below)?.is_empty(),
-                Through::Nothing | Through::Unmoved => false,
-            };
-            // Asked of the names alone; what cannot be listed counts.
-            shows
-                || list(&at).map_or(true, |names| {
-                    names.iter().any(|(name, metadata)| match metadata {
-                        Ok(metadata) => !self
-                            .lowers
-                            .attributes
-                            .is_whiteout(&at.join(path_of(name)), metadata)
-                            .unwrap_or(false),
-                        Err(_) => true,
-                    })
-                })
+    /// A directory in a submodule's place: as it was, or with what no tree
+    /// holds there.
+    fn submodule(&mut self, here: &Here, name: &[u8], path: Vec<u8>) -> Result<(), Error> {
+        let at = self.upper.join(path_of(&path));
+        let shows = match self.through(here, name, &Below::default())? {
+            Through::Moved(below) => !self.lowers.list(&below)?.is_empty(),
+            Through::Nothing | Through::Unmoved => false,
         };
-        if holds || !metadata.is_dir() {
-            self.findings
-                .set_aside(path.clone(), WarningKind::SubmoduleChanged);
-            if metadata.is_dir() {
-                self.enter_aside(here, name, path)?;
-            }
+        // Asked of the names alone; what cannot be listed counts.
+        let holds = || {
+            list(&at).map_or(true, |names| {
+                names.iter().any(|(name, metadata)| match metadata {
+                    Ok(metadata) => !self
+                        .lowers
+                        .attributes
+                        .is_whiteout(&at.join(path_of(name)), metadata)
+                        .unwrap_or(false),
+                    Err(_) => true,
+                })
+            })
+        };
+        if shows || holds() {
+            self.findings.in_submodule(path.clone());
+            self.enter_aside(here, name, path)?;
         }
         Ok(())
     }
