@@ -19,7 +19,7 @@ use crate::cleanup::{self, Footprint, INIT, Noting, Places, Salvaged, Settled, S
 use crate::git::Repository;
 use crate::model::{
     AgentId, AgentRecord, AgentState, CleanupReport, Event, EventKind, ExitCode, Integration,
-    IntegrationStatus, LeftOver, Outcome, RunId, RunRecord,
+    IntegrationStatus, KeptRecord, LeftOver, Outcome, PathText, RunId, RunRecord,
 };
 use crate::store::{Lease, Lock};
 use crate::workspace;
@@ -176,12 +176,9 @@ fn recover_one(
     let named = |error: &dyn std::fmt::Display| left(directory, error);
     let footprint = match Footprint::load(directory) {
         Ok(Some(footprint)) => footprint,
-        // Nothing beyond its directory was ever acquired.
-        Ok(None) => {
-            cleanup::discard_directory(directory, &site.state.trash_dir())
-                .map_err(|error| named(&error))?;
-            return Ok(None);
-        }
+        // Nothing beyond its directory was ever acquired, or somebody took the
+        // journal away.
+        Ok(None) => return without_journal(site, run, directory),
         Err(error) => {
             return Err(left(
                 directory,
@@ -237,8 +234,34 @@ fn recover_one(
     }))
 }
 
-/// Keeps the files of every workspace as plain files, for a run whose
-/// repository is gone.
+/// Takes away a run of which nothing says what it acquired; what its agents
+/// wrote is kept.
+fn without_journal(
+    site: &Site,
+    run: &RunId,
+    directory: &Path,
+) -> Result<Option<Recovered>, LeftOver> {
+    let named = |error: &dyn std::fmt::Display| left(directory, error);
+    let any = !agents(directory).map_err(|error| named(&error))?.is_empty();
+    if any {
+        cages_empty(directory)?;
+        let settled = keep_files(site, run, directory).map_err(|error| named(&error))?;
+        close_record(site, run, &settled).map_err(|error| named(&error))?;
+    }
+    cleanup::discard_directory(directory, &site.state.trash_dir())
+        .map_err(|error| named(&error))?;
+    Ok(any.then(|| Recovered {
+        run: run.clone(),
+        pinned: 0,
+        report: CleanupReport::clean(),
+    }))
+}
+
+/// Keeps the files of every workspace as plain files, for a run that nobody
+/// can capture any more: its repository or its journal is gone.
+///
+/// Of a merged view these are the files that the agent wrote and those that
+/// the parent had not committed; what both lie over stands in `base.json`.
 fn keep_files(site: &Site, run: &RunId, directory: &Path) -> std::io::Result<Settled> {
     let mut quarantined = Vec::new();
     for agent in agents(directory)? {
@@ -256,12 +279,42 @@ fn keep_files(site: &Site, run: &RunId, directory: &Path) -> std::io::Result<Set
         }
         fs::create_dir_all(&kept)?;
         fs::rename(&tree, kept.join("tree"))?;
+        drop(fs::copy(agent.join("base.json"), kept.join("base.json")));
+        // Its entry among the parent's worktrees, if there still is one.
+        if let Err(error) = workspace::dispose(&agent) {
+            tracing::warn!(%error, agent = %id, "a workspace could not be taken away whole");
+        }
         quarantined.push(id);
+    }
+    note_kept(site, run, &quarantined);
+    let layers = directory.join("layers");
+    if !quarantined.is_empty() && layers.exists() {
+        fs::rename(&layers, site.state.kept_root(run).join("layers"))?;
     }
     Ok(Settled {
         quarantined,
         report: CleanupReport::clean(),
     })
+}
+
+/// Says where the files of agents are whose work is under no ref.
+fn note_kept(site: &Site, run: &RunId, agents: &[AgentId]) {
+    for id in agents {
+        let directory = site.state.kept_dir(run, id);
+        let directory = directory.to_string_lossy().into_owned();
+        tracing::error!(%run, agent = %id, kept = directory, "nothing says any more what an agent's files belong to: they are kept");
+        let kept = KeptRecord {
+            directory,
+            paths: vec![PathText::from_raw(b"tree")],
+            until: site.kept_until(),
+        };
+        let noted = site
+            .book()
+            .amend(run, id, |agent| agent.result.kept = Some(kept));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "a record does not say where files are kept");
+        }
+    }
 }
 
 /// The directories of a run's agents; none where it never came that far.

@@ -4,6 +4,8 @@
 //! and leaves nothing else; after SIGTERM and SIGINT the launcher itself does,
 //! and says by its exit code what ended it.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::support::{Repo, Signal, TestEnv, agents, only_agent, shown, text};
@@ -174,5 +176,38 @@ fn two_runs_on_one_repository_do_not_disturb_one_another() {
             "{}",
             repo.text("a.txt")
         );
+    }
+}
+
+#[test]
+fn a_run_without_its_journal_is_taken_away_and_its_work_is_kept() {
+    for env in TestEnv::identities() {
+        let repo = env.repo();
+        let run = repo.ready(&[], "echo work > n.txt; echo ready; sleep 1000");
+        run.signal(Signal::KILL);
+        run.wait().expect_code(137);
+        let runs = fs::read_dir(env.state().join("runs")).expect("because there was one");
+        let runs: Vec<_> = runs
+            .map(|run| run.expect("because it lists").path())
+            .collect();
+        let [directory] = &runs[..] else {
+            panic!("one run was made: {runs:?}");
+        };
+        fs::remove_file(directory.join("journal")).expect("because a run has one");
+        let after = repo.cofferdam(["gc"]).expect_code(0);
+        assert!(after.stderr.contains("they are kept"), "{}", after.stderr);
+
+        assert!(!directory.exists());
+        let listed = listed(&repo);
+        let agent = only_agent(&listed);
+        assert_eq!(agent["state"], "quarantined", "{agent:#}");
+        let run = directory.file_name().expect("because it has a name");
+        let kept = env.state().join("kept").join(run).join(text(agent, "id"));
+        assert_eq!(text(&agent["result"]["kept"], "directory"), shown(&kept));
+        let file = kept.join("tree/n.txt");
+        assert_eq!(fs::read_to_string(file).ok().as_deref(), Some("work\n"));
+        assert_eq!(worktrees(&repo), 1);
+        repo.cofferdam(["gc", "--older", "0s"]).expect_code(0);
+        assert!(!kept.exists());
     }
 }
