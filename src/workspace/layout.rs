@@ -216,7 +216,32 @@ pub(super) fn view(repo: &Repository, basis: &Basis, dir: &Path) -> View {
     }
     let alternates = basis.alternates.iter().filter_map(PathCode::path);
     view.readable.extend(alternates);
+    if basis.mounted && lends_by_relative_paths(repo.objects_dir()) {
+        hide_alternates(&mut view, repo, Layout(dir));
+    }
     view
+}
+
+/// Whether the parent's objects directory names another relative to itself.
+fn lends_by_relative_paths(objects: &Path) -> bool {
+    let text = fs::read(objects.join("info/alternates")).unwrap_or_default();
+    text.split(|b| *b == b'\n')
+        .any(|line| !line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b"/"))
+}
+
+/// Shows an empty list where the parent's objects are mounted: from there its
+/// paths lead elsewhere. The private list has all of them.
+fn hide_alternates(view: &mut View, repo: &Repository, layout: Layout<'_>) {
+    let lent = ViewSource::Path(repo.objects_dir().to_owned());
+    if let Some(at) = view.mounts.iter().position(|mount| mount.source == lent) {
+        let hidden = ViewMount {
+            // Empty as it is, and it stays so.
+            source: ViewSource::Path(layout.ready()),
+            target: view.mounts[at].target.join("info/alternates"),
+            access: ViewAccess::ReadOnly,
+        };
+        view.mounts.insert(at + 1, hidden);
+    }
 }
 
 /// The same view, its files merged from layers and its objects at a place

@@ -230,6 +230,11 @@ fn a_repository_may_borrow_objects() {
         repo.commit_all("own");
         repo.write("a.txt", "changed\n");
         repo.expect_same_inside(repo.root());
+        for backend in backends() {
+            let script = "git log > log 2>&1; git fsck --no-dangling >> log 2>&1; \
+                          if grep 'error' log; then exit 9; fi; rm log";
+            run_in(&env, repo.root(), backend, script).expect_code(0);
+        }
     }
 }
 
