@@ -4,6 +4,7 @@
 //! the person's own index is not even refreshed. Settings of the person that
 //! hide files from that look are overruled, and filters are taken out.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::{Call, Error, Repository, Version};
@@ -90,6 +91,11 @@ impl Repository {
         }
         if self.git().version() >= KNOWS_ATTR_SOURCE && self.object_format() == "sha1" {
             call = call.arg(format!("--attr-source={EMPTY_TREE}"));
+        }
+        if !folds_case(self.top()) {
+            // Set by a file system that the files came from, it would hide one
+            // of two names.
+            call = call.args(["-c", "core.ignoreCase=false"]);
         }
         let output = call
             .args(["-c", "core.autocrlf=false"])
@@ -183,4 +189,11 @@ fn tracked(record: &[u8]) -> Result<StatusEntry, Error> {
         removed: states.first() == Some(&b'D'),
         submodule,
     })
+}
+/// Whether the file system of a working tree takes `.GIT` for `.git`.
+fn folds_case(top: &Path) -> bool {
+    let look = |name: &str| top.join(name).symlink_metadata().ok();
+    let identity = |data: std::fs::Metadata| (data.dev(), data.ino());
+    let (plain, folded) = (look(".git").map(identity), look(".GIT").map(identity));
+    plain.is_some() && plain == folded
 }

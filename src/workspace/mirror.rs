@@ -26,6 +26,10 @@ const COPIED: &[&str] = &[
     "user.name",
 ];
 
+/// Those of them that tell of the parent's file system, which is not the one
+/// that agents' copies lie on.
+const OF_THE_DISK: [&str; 2] = ["core.ignorecase", "core.symlinks"];
+
 /// The parts of the parent's git directory that every agent gets a copy of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mirror {
@@ -38,6 +42,12 @@ pub struct Mirror {
 }
 
 impl Mirror {
+    /// Whether the parent keeps links as files that hold their targets; agents
+    /// get links.
+    pub(super) fn links_are_files(&self) -> bool {
+        self.settings.is_off("core.symlinks")
+    }
+
     /// The person's name and address as a git configuration: repositories
     /// that the agent makes itself can commit with them too.
     pub(super) fn identity(&self) -> String {
@@ -147,6 +157,9 @@ impl Settings {
              [maintenance]\n\tauto = false\n",
         );
         for (key, value) in &self.values {
+            if OF_THE_DISK.contains(&key.as_str()) {
+                continue;
+            }
             let Some((section, rest)) = key.split_once('.') else {
                 continue;
             };

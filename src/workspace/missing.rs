@@ -21,6 +21,7 @@ pub fn states(repo: &Repository, snapshot: &Snapshot) -> Vec<String> {
         (shallow, Some("shallow")),
         (is_partial(repo), Some("partial_clone")),
         (!snapshot.absent.is_empty(), Some("sparse_checkout")),
+        (snapshot.mirror.links_are_files(), Some("links_as_files")),
     ];
     let told = told.iter().filter(|(holds, _)| *holds);
     told.filter_map(|(_, word)| word.map(str::to_owned))

@@ -261,6 +261,32 @@ fn links_of_a_file_system_without_links_stay_links() {
     let listing = fixture.listing(&fixture.snapshot().tree);
     let expected = (TreeMode::Symlink, b"src/lib.rs".to_vec());
     assert_eq!(listing[&b"link"[..]], expected);
+    let states = crate::workspace::states(&fixture.repo(), &fixture.snapshot());
+    assert_eq!(states, ["links_as_files"]);
+    // The agent's copy lies on a file system that has some.
+    fixture.commit("another link");
+    let workspace = fixture.create(&fixture.snapshot());
+    fixture.git_in(&workspace.tree, &["checkout", "-f", "--", "link"]);
+    let capture = fixture.capture(&workspace);
+    assert!(capture.changes.is_empty(), "{:?}", capture.changes.changes);
+}
+
+#[test]
+fn names_that_differ_in_case_are_two_where_the_file_system_says_so() {
+    let fixture = Fixture::new();
+    fixture.git(&["config", "core.ignoreCase", "true"]);
+    fixture.write("A.txt", "another\n");
+    fixture.write("SRC/new", "new\n");
+    let listing = fixture.listing(&fixture.snapshot().tree);
+    for (path, text) in [
+        ("a.txt", "alpha\n"),
+        ("A.txt", "another\n"),
+        ("SRC/new", "new\n"),
+    ] {
+        assert_eq!(listing[path.as_bytes()].1, text.as_bytes(), "{path}");
+    }
+    let workspace = fixture.create(&fixture.snapshot());
+    assert!(fixture.capture(&workspace).changes.is_empty());
 }
 
 #[test]
