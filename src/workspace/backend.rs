@@ -203,7 +203,7 @@ pub fn choose(
     choice: WorkspaceChoice,
     ground: Ground<'_>,
 ) -> Result<(Arc<dyn Backend>, String), Error> {
-    let mut why = "it is not built yet".to_owned();
+    let mut against: Vec<(&str, String)> = Vec::new();
     for entry in BACKENDS {
         if choice != WorkspaceChoice::Auto && choice != entry.choice {
             continue;
@@ -211,17 +211,32 @@ pub fn choose(
         match (entry.probe)(&ground) {
             Ok(reason) => {
                 let backend = (entry.make)(ground);
-                let reason = format!("{}: {reason}", backend.name());
-                return Ok((backend, reason));
+                // Why those that cost less were not chosen.
+                let against = against
+                    .iter()
+                    .map(|(name, why)| format!("; no {name}: {why}"));
+                let chosen = format!(
+                    "{}: {reason}{}",
+                    backend.name(),
+                    against.collect::<String>()
+                );
+                return Ok((backend, chosen));
             }
-            Err(against) => why = against,
+            Err(why) => against.push((name_of(entry.choice), why)),
         }
     }
-    let name = match choice {
+    let why = against.pop().map(|(_, why)| why);
+    Err(Error::Unavailable {
+        name: name_of(choice),
+        why: why.unwrap_or_else(|| "it is not built yet".to_owned()),
+    })
+}
+
+fn name_of(choice: WorkspaceChoice) -> &'static str {
+    match choice {
         WorkspaceChoice::Auto => "auto",
         WorkspaceChoice::Overlay => "overlay",
         WorkspaceChoice::Reflink => "reflink",
         WorkspaceChoice::Checkout => "checkout",
-    };
-    Err(Error::Unavailable { name, why })
+    }
 }

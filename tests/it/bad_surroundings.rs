@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::support::{Repo, TestEnv, only_agent, shown, text};
+use crate::support::{Repo, TestEnv, backends, only_agent, run_in, shown, text};
 
 #[test]
 fn a_directory_that_is_no_repository_is_told() {
@@ -245,4 +245,32 @@ fn a_state_directory_that_cannot_be_made_is_told() {
     )
     .expect_error(2);
     before.expect_same(&repo.print());
+}
+
+#[test]
+fn shared_checkouts_that_cannot_be_reached_are_done_without() {
+    let env = TestEnv::as_user();
+    let repo = env.repo();
+    repo.agent("true").expect_code(0);
+    let bases = env.state().join("bases");
+    env.make_dir(&bases);
+    let set = |mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(&bases, mode).expect("because it is the test's");
+    };
+    set(0o000);
+    let record = repo.agent("echo work > n.txt").expect_code(0).json();
+    let chosen = text(only_agent(&record), "workspace").to_owned();
+    assert!(!chosen.starts_with("overlay: "), "{chosen}");
+    assert_eq!(repo.text("n.txt"), "work\n");
+    let error = run_in(&env, repo.root(), "overlay", "true").expect_error(2);
+    if backends().contains(&"overlay") {
+        assert!(chosen.contains("/bases`, where"), "{chosen}");
+        assert!(
+            text(&error, "message").contains("/bases`, where"),
+            "{error:#}"
+        );
+    }
+    set(0o700);
+    repo.agent("true").expect_code(0);
 }

@@ -110,9 +110,24 @@ pub(super) fn probe(ground: &Ground<'_>) -> Result<String, String> {
     match ground.mode {
         ViewMode::InPlace => Err("no mounts can be made here".to_owned()),
         ViewMode::Mounted => match ground.merges {
-            Ok(()) => Ok("the machine merges directories in the state directory".to_owned()),
+            Ok(()) => usable(ground.bases),
             Err(why) => Err(why.to_owned()),
         },
+    }
+}
+
+/// Whether shared checkouts can be made and found.
+fn usable(bases: &Path) -> Result<String, String> {
+    use rustix::fs::Access;
+    let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    match rustix::fs::access(bases, all) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => {
+            Ok("the machine merges directories in the state directory".to_owned())
+        }
+        Err(errno) => Err(format!(
+            "`{}`, where shared checkouts lie, cannot be used: {errno}",
+            bases.display()
+        )),
     }
 }
 
