@@ -69,7 +69,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The repository has a form that this program cannot read yet.
-    #[error("use the repository at `{}`: its object format `{format}` is not supported, only `sha1`", .dir.display())]
+    #[error("use the repository at `{}`: its object format `{format}` is not known, only `sha1` and `sha256` are", .dir.display())]
     Format {
         /// Its common git directory.
         dir: PathBuf,

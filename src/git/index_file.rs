@@ -14,16 +14,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use git2::Oid;
-use sha1::{Digest as _, Sha1};
 
 use super::objects::{from_raw, to_raw};
-use super::{Error, Objects, TreeEntry};
+use super::{Error, ObjectFormat, Objects, TreeEntry};
 use crate::model::{ObjectId, RepoPath, TreeMode};
 
 const SIGNATURE: &[u8; 4] = b"DIRC";
 const VERSION: u32 = 2;
-/// Bytes of an entry before its path.
-const FIXED: usize = 62;
+/// Bytes of an entry before its path, the id aside.
+const FIXED: usize = 42;
 /// The longest path length that an entry's flags hold; longer ones say this.
 const LONGEST: usize = 0xfff;
 
@@ -170,7 +169,7 @@ impl Objects {
             bytes.extend_from_slice(&length.to_be_bytes());
             bytes.extend_from_slice(&cached);
         }
-        let checksum = Sha1::digest(&bytes);
+        let checksum = self.format.checksum(&bytes);
         bytes.extend_from_slice(&checksum);
         let temporary = path.with_extension("new");
         fs::write(&temporary, &bytes).map_err(Error::file("write", &temporary))?;
@@ -224,6 +223,7 @@ fn append(bytes: &mut Vec<u8>, row: &IndexRow) -> Result<(), Error> {
 #[derive(Debug)]
 pub struct IndexFile {
     bytes: Vec<u8>,
+    format: ObjectFormat,
     shown: PathBuf,
 }
 
@@ -257,14 +257,19 @@ impl IndexFileRow<'_> {
 }
 
 impl IndexFile {
-    /// Reads one. Its checksum is git's to look at.
+    /// Reads one of a repository of that format. Its checksum is git's to look
+    /// at.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    pub fn read(path: &Path, format: ObjectFormat) -> Result<Self, Error> {
         let bytes = fs::read(path).map_err(Error::file("read", path))?;
         let shown = path.to_owned();
-        Ok(Self { bytes, shown })
+        Ok(Self {
+            bytes,
+            format,
+            shown,
+        })
     }
 
     /// Its entries, sorted by path.
@@ -272,19 +277,20 @@ impl IndexFile {
     /// # Errors
     /// It is not as it was written.
     pub fn rows(&self) -> Result<Vec<IndexFileRow<'_>>, Error> {
-        rows(&self.bytes).ok_or_else(|| Error::Malformed {
+        rows(&self.bytes, self.format.id_length()).ok_or_else(|| Error::Malformed {
             what: format!("`{}`", self.shown.display()),
         })
     }
 }
 
-fn rows(bytes: &[u8]) -> Option<Vec<IndexFileRow<'_>>> {
+fn rows(bytes: &[u8], id: usize) -> Option<Vec<IndexFileRow<'_>>> {
+    let fixed = FIXED + id;
     let mut rest = bytes.strip_prefix(SIGNATURE)?;
     if number(&mut rest)? != VERSION {
         return None;
     }
     let count = usize::try_from(number(&mut rest)?).ok()?;
-    if bytes.len() < count.checked_mul(FIXED)? {
+    if bytes.len() < count.checked_mul(fixed)? {
         return None;
     }
     let mut found = Vec::with_capacity(count);
@@ -306,14 +312,14 @@ fn rows(bytes: &[u8]) -> Option<Vec<IndexFileRow<'_>>> {
             gid,
             size,
         ] = numbers;
-        let path = entry.get(FIXED..)?;
+        let path = entry.get(fixed..)?;
         let length = path.iter().position(|byte| *byte == 0)?;
-        let whole = FIXED + length;
+        let whole = fixed + length;
         found.push(IndexFileRow {
             path: &path[..length],
             stat: IndexStat([ctime, ctime_ns, mtime, mtime_ns, dev, ino, uid, gid, size]),
             mode,
-            oid: Oid::from_bytes(rest.get(..20)?).ok()?,
+            oid: Oid::from_bytes(rest.get(..id)?).ok()?,
         });
         rest = entry.get(whole + 8 - whole % 8..)?;
     }

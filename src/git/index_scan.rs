@@ -1,13 +1,13 @@
 //! The index as git writes it, read in one pass.
 //!
-//! Owns the on-disk form, versions 2 to 4 with SHA-1, and nothing of its
+//! Owns the on-disk form, versions 2 to 4 with either hash, and nothing of its
 //! meaning. A split or sparse index does not hold every path: it is told
 //! apart, and the caller has git expand it. Called by the snapshot, for which
 //! a process of git and a list of all paths would cost more than the look
 //! itself.
 
-use super::IndexStat;
 use super::objects::from_raw;
+use super::{IndexStat, ObjectFormat};
 use crate::model::{ObjectId, TreeMode};
 
 const ASSUME_UNCHANGED: u16 = 0x8000;
@@ -15,7 +15,9 @@ const EXTENDED: u16 = 0x4000;
 const SKIP_WORKTREE: u16 = 0x4000;
 /// Times, device, inode, mode, owner, size; then the object and two flag bytes.
 const STAT: usize = 40;
-const FIXED: usize = STAT + 20 + 2;
+const FLAGS: usize = 2;
+/// As many bytes of an id tell objects apart, whatever the hash.
+const TELLING: usize = 20;
 
 /// What the index says of a path beyond its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,24 +39,24 @@ pub struct IndexItem<'a> {
     pub flag: IndexFlag,
     /// 0, or the side of a conflict.
     pub stage: u8,
-    fixed: &'a [u8; FIXED],
+    fixed: &'a [u8],
 }
 
-/// The stat data and the object of one entry: with both unchanged, an entry
-/// says the same of the same file.
+/// The stat data and the object of one entry, as far as it tells objects
+/// apart: with both unchanged, an entry says the same of the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct IndexKey([u8; STAT + 20]);
+pub struct IndexKey([u8; STAT + TELLING]);
 
 impl IndexKey {
     /// From the bytes that [`IndexKey::bytes`] gave.
     #[must_use]
-    pub fn from_bytes(bytes: [u8; STAT + 20]) -> Self {
+    pub fn from_bytes(bytes: [u8; STAT + TELLING]) -> Self {
         Self(bytes)
     }
 
     /// As bytes.
     #[must_use]
-    pub fn bytes(&self) -> &[u8; STAT + 20] {
+    pub fn bytes(&self) -> &[u8; STAT + TELLING] {
         &self.0
     }
 
@@ -91,19 +93,23 @@ impl IndexItem<'_> {
     #[must_use]
     pub fn oid(&self) -> ObjectId {
         let raw = git2::Oid::from_bytes(self.raw_oid());
-        from_raw(raw.expect("because an id has twenty bytes"))
+        from_raw(raw.expect("because an id has as many bytes"))
     }
 
-    /// The object's id, as bytes.
+    fn raw_oid(&self) -> &[u8] {
+        &self.fixed[STAT..self.fixed.len() - FLAGS]
+    }
+
+    /// The first bytes of the object's id, enough to tell objects apart.
     #[must_use]
-    pub fn raw_oid(&self) -> &[u8] {
-        &self.fixed[STAT..STAT + 20]
+    pub fn short_oid(&self) -> &[u8] {
+        &self.fixed[STAT..STAT + TELLING]
     }
 
     /// What the entry says, without its name and its flags.
     #[must_use]
     pub fn key(&self) -> IndexKey {
-        let bytes = &self.fixed[..STAT + 20];
+        let bytes = &self.fixed[..STAT + TELLING];
         IndexKey(bytes.try_into().expect("because that many were taken"))
     }
 }
@@ -113,7 +119,12 @@ impl IndexItem<'_> {
 /// `None` when the file is cut, of an unknown form, or does not hold every
 /// path; what was visited is then to be forgotten.
 #[must_use]
-pub fn read_index(bytes: &[u8], mut visit: impl FnMut(&IndexItem<'_>)) -> Option<()> {
+pub fn read_index(
+    bytes: &[u8],
+    format: ObjectFormat,
+    mut visit: impl FnMut(&IndexItem<'_>),
+) -> Option<()> {
+    let whole = STAT + format.id_length() + FLAGS;
     let (magic, rest) = bytes.split_first_chunk::<4>()?;
     let (version, rest) = rest.split_first_chunk::<4>()?;
     let (count, mut rest) = rest.split_first_chunk::<4>()?;
@@ -124,8 +135,8 @@ pub fn read_index(bytes: &[u8], mut visit: impl FnMut(&IndexItem<'_>)) -> Option
     let mut last: Vec<u8> = Vec::new();
     for _ in 0..u32::from_be_bytes(*count) {
         let entry = rest;
-        let (fixed, after) = rest.split_first_chunk::<FIXED>()?;
-        let flags = u16::from_be_bytes([fixed[FIXED - 2], fixed[FIXED - 1]]);
+        let (fixed, after) = rest.split_at_checked(whole)?;
+        let flags = u16::from_be_bytes([fixed[whole - 2], fixed[whole - 1]]);
         let mut name = after;
         let mut more = 0;
         if flags & EXTENDED != 0 {
@@ -157,7 +168,7 @@ pub fn read_index(bytes: &[u8], mut visit: impl FnMut(&IndexItem<'_>)) -> Option
             fixed,
         });
     }
-    holds_every_path(rest)
+    holds_every_path(rest, format.id_length())
 }
 
 /// Where a name ends: its length is known unless it is very long.
@@ -183,8 +194,8 @@ fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
 
 /// Extensions in small letters change what the entries mean: `link` and
 /// `sdir` are those of a split and a sparse index.
-fn holds_every_path(mut rest: &[u8]) -> Option<()> {
-    while rest.len() > 20 {
+fn holds_every_path(mut rest: &[u8], checksum: usize) -> Option<()> {
+    while rest.len() > checksum {
         let (name, after) = rest.split_first_chunk::<4>()?;
         let (length, after) = after.split_first_chunk::<4>()?;
         if !name[0].is_ascii_uppercase() {
@@ -192,5 +203,5 @@ fn holds_every_path(mut rest: &[u8]) -> Option<()> {
         }
         rest = after.get(usize::try_from(u32::from_be_bytes(*length)).ok()?..)?;
     }
-    (rest.len() == 20).then_some(())
+    (rest.len() == checksum).then_some(())
 }

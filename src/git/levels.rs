@@ -7,7 +7,7 @@
 use git2::ObjectType;
 
 use super::objects::{from_raw, to_raw};
-use super::trees::{RawEntry, is_listable, parse};
+use super::trees::{RawEntry, is_listable};
 use super::{Error, Objects};
 use crate::model::{ObjectId, RepoPath, TreeMode};
 
@@ -58,7 +58,7 @@ impl Objects {
     /// The tree is missing or damaged.
     pub fn level(&self, tree: &ObjectId) -> Result<Level, Error> {
         let mut entries = self
-            .with_bytes(to_raw(tree)?, ObjectType::Tree, parse)?
+            .with_bytes(to_raw(tree)?, ObjectType::Tree, |bytes| self.parse(bytes))?
             .ok_or_else(|| Error::Malformed {
                 what: format!("the tree {tree}"),
             })?;

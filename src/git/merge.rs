@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::merge_answer::{self, Message, Stage};
-use super::{Call, Configuration, Error, Git, Version};
+use super::{Call, Configuration, Error, Git, ObjectFormat, Version};
 use crate::model::ObjectId;
 
 /// The name of the parent's side in markers and in `path~parent`.
@@ -32,35 +32,6 @@ const ATTR_SOURCE: Version = Version {
     major: 2,
     minor: 43,
 };
-
-/// Which hash names the repository's objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectFormat {
-    /// 40 hexadecimal digits.
-    Sha1,
-    /// 64 hexadecimal digits.
-    Sha256,
-}
-
-impl ObjectFormat {
-    /// The format of the repository that an id comes from.
-    #[must_use]
-    pub fn of(id: &ObjectId) -> Self {
-        match id.as_str().len() {
-            64 => Self::Sha256,
-            _ => Self::Sha1,
-        }
-    }
-
-    fn config(self) -> &'static str {
-        match self {
-            Self::Sha1 => "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
-            Self::Sha256 => {
-                "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n"
-            }
-        }
-    }
-}
 
 /// How a conflicted stretch is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +116,6 @@ pub struct MergeSpace {
     git: Git,
     dir: PathBuf,
     objects: PathBuf,
-    format: ObjectFormat,
     attributes: Attributes,
     messages: Messages,
     turn: Mutex<()>,
@@ -167,7 +137,6 @@ impl MergeSpace {
             git: git.clone(),
             dir: dir.to_owned(),
             objects: objects_dir.to_owned(),
-            format: object_format,
             attributes: if git.version() >= ATTR_SOURCE {
                 Attributes::FromTree
             } else {
@@ -191,7 +160,7 @@ impl MergeSpace {
             space.make(made)?;
         }
         space.write("repo/HEAD", b"ref: refs/heads/none\n")?;
-        space.write("repo/config", object_format.config().as_bytes())?;
+        space.write("repo/config", object_format.bare_config().as_bytes())?;
         Ok(space)
     }
 
@@ -303,32 +272,17 @@ impl MergeSpace {
     }
 
     fn write_commits(&self, texts: &[String]) -> Result<Vec<String>, Error> {
-        match self.format {
-            ObjectFormat::Sha1 => {
-                let failed = |source: git2::Error| Error::MergeCommit {
-                    path: self.dir.clone(),
-                    source: source.into(),
-                };
-                let repo = git2::Repository::open_bare(self.dir.join("repo")).map_err(failed)?;
-                let odb = repo.odb().map_err(failed)?;
-                let write = |text: &String| {
-                    let id = odb.write(git2::ObjectType::Commit, text.as_bytes());
-                    id.map(|id| id.to_string()).map_err(failed)
-                };
-                texts.iter().map(write).collect()
-            }
-            // The library that is linked here knows SHA-1 alone.
-            ObjectFormat::Sha256 => texts.iter().map(|text| self.hash_commit(text)).collect(),
-        }
-    }
-
-    fn hash_commit(&self, text: &str) -> Result<String, Error> {
-        self.git
-            .at(&self.dir.join("repo"), Configuration::Hermetic)
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&self.objects))
-            .args(["hash-object", "-t", "commit", "-w", "--stdin"])
-            .input(text.as_bytes().to_vec())
-            .line()
+        let failed = |source: git2::Error| Error::MergeCommit {
+            path: self.dir.clone(),
+            source: source.into(),
+        };
+        let repo = git2::Repository::open_bare(self.dir.join("repo")).map_err(failed)?;
+        let odb = repo.odb().map_err(failed)?;
+        let write = |text: &String| {
+            let id = odb.write(git2::ObjectType::Commit, text.as_bytes());
+            id.map(|id| id.to_string()).map_err(failed)
+        };
+        texts.iter().map(write).collect()
     }
 
     /// Writes the base's attribute files into a work tree that holds nothing

@@ -21,6 +21,7 @@ mod attributes;
 mod command;
 mod diff;
 mod error;
+mod format;
 mod index_file;
 mod index_scan;
 mod large;
@@ -42,12 +43,11 @@ pub use attributes::FilterRules;
 pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};
 pub use error::{Error, is_disk};
+pub use format::ObjectFormat;
 pub use index_file::{IndexFile, IndexFileRow, IndexRow, IndexStat};
 pub use index_scan::{IndexFlag, IndexItem, IndexKey, read_index};
 pub use levels::{Descent, Level, Node};
-pub use merge::{
-    Favour, MergeSpace, OURS, ObjectFormat, Style, THEIRS, TreeMerge, Trees, Versions,
-};
+pub use merge::{Favour, MergeSpace, OURS, Style, THEIRS, TreeMerge, Trees, Versions};
 pub use merge_answer::{Message, Stage};
 pub use objects::Objects;
 pub use registration::{RegisteredHead, Registration};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use git2::{ObjectType, Oid};
 use jiff::Timestamp;
 
-use super::{Error, Git, Repository};
+use super::{Error, Git, ObjectFormat, Repository};
 use crate::model::ObjectId;
 
 /// Files up to this size are held in memory while they are hashed.
@@ -22,6 +22,7 @@ const IN_MEMORY: u64 = 4 << 20;
 pub struct Objects {
     pub(super) store: git2::Repository,
     pub(super) git: Git,
+    pub(super) format: ObjectFormat,
     pub(super) handle: PathBuf,
 }
 
@@ -35,13 +36,8 @@ impl std::fmt::Debug for Objects {
 
 impl Objects {
     pub(super) fn open(repository: &Repository) -> Result<Self, Error> {
-        if repository.object_format() != "sha1" {
-            return Err(Error::Format {
-                dir: repository.common_dir().to_owned(),
-                format: repository.object_format().to_owned(),
-            });
-        }
-        let handle = require_handle(repository.handle(), repository.objects_dir())?;
+        let format = repository.object_format();
+        let handle = require_handle(repository.handle(), (repository.objects_dir(), format))?;
         let flags = git2::RepositoryOpenFlags::NO_SEARCH
             | git2::RepositoryOpenFlags::NO_DOTGIT
             | git2::RepositoryOpenFlags::BARE;
@@ -53,6 +49,7 @@ impl Objects {
         Ok(Self {
             store,
             git: repository.git().clone(),
+            format,
             handle,
         })
     }
@@ -259,7 +256,8 @@ pub(super) fn failed(what: String) -> impl FnOnce(git2::Error) -> Error {
 }
 
 pub(super) fn to_raw(oid: &ObjectId) -> Result<Oid, Error> {
-    Oid::from_str(oid.as_str()).map_err(failed(format!("read the id {oid}")))
+    Oid::from_str_ext(oid.as_str(), ObjectFormat::of(oid).library())
+        .map_err(failed(format!("read the id {oid}")))
 }
 
 pub(super) fn from_raw(oid: Oid) -> ObjectId {
@@ -269,7 +267,10 @@ pub(super) fn from_raw(oid: Oid) -> ObjectId {
 }
 
 /// Makes the handle directory, once per repository.
-fn require_handle(handle: &Path, objects_dir: &Path) -> Result<PathBuf, Error> {
+fn require_handle(
+    handle: &Path,
+    (objects_dir, format): (&Path, ObjectFormat),
+) -> Result<PathBuf, Error> {
     let ours = handle.parent().unwrap_or(handle).to_owned();
     let handle = handle.to_owned();
     let leads_there = |handle: &Path| {
@@ -292,10 +293,7 @@ fn require_handle(handle: &Path, objects_dir: &Path) -> Result<PathBuf, Error> {
         fs::write(&path, text).map_err(Error::file("write", &path))
     };
     put("HEAD", "ref: refs/heads/none\n")?;
-    put(
-        "config",
-        "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
-    )?;
+    put("config", &format.bare_config())?;
     let refs = made.path().join("refs");
     fs::create_dir(&refs).map_err(Error::file("make", &refs))?;
     let objects = made.path().join("objects");

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Call, Configuration, Error, Git, Objects};
+use super::{Call, Configuration, Error, Git, ObjectFormat, Objects};
 use crate::model::ObjectId;
 
 /// A repository with a working tree.
@@ -20,7 +20,7 @@ pub struct Repository {
     git_dir: PathBuf,
     common_dir: PathBuf,
     objects_dir: PathBuf,
-    format: String,
+    format: ObjectFormat,
     handle: PathBuf,
 }
 
@@ -75,6 +75,11 @@ impl Repository {
             path.canonicalize().map_err(Error::file("find", &path))
         };
         let common_dir = real(common_dir)?;
+        let format = String::from_utf8_lossy(format);
+        let known = ObjectFormat::named(&format).ok_or_else(|| Error::Format {
+            dir: common_dir.clone(),
+            format: format.into_owned(),
+        })?;
         Ok(Self {
             git: git.clone(),
             top: real(top)?,
@@ -82,7 +87,7 @@ impl Repository {
             objects_dir: common_dir.join("objects"),
             handle: own_dir(&common_dir).join("handle"),
             common_dir,
-            format: String::from_utf8_lossy(format).into_owned(),
+            format: known,
         })
     }
 
@@ -187,10 +192,10 @@ impl Repository {
         &self.git
     }
 
-    /// The name of its object format, as git calls it.
+    /// Which hash names its objects.
     #[must_use]
-    pub fn object_format(&self) -> &str {
-        &self.format
+    pub fn object_format(&self) -> ObjectFormat {
+        self.format
     }
 
     /// Starts a call on its git directory and working tree, with the person's

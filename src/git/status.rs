@@ -10,9 +10,6 @@ use std::path::Path;
 use super::{Call, Error, Repository, Version};
 use crate::model::{ObjectId, TreeMode};
 
-/// The empty tree as the source of attributes: with it, git compares bytes
-/// and runs no filter. Older versions do not know the option.
-const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 const KNOWS_ATTR_SOURCE: Version = Version {
     major: 2,
     minor: 43,
@@ -89,8 +86,9 @@ impl Repository {
                 .env(&format!("GIT_CONFIG_VALUE_{at}"), value)
                 .env("GIT_CONFIG_COUNT", (at + 1).to_string());
         }
-        if self.git().version() >= KNOWS_ATTR_SOURCE && self.object_format() == "sha1" {
-            call = call.arg(format!("--attr-source={EMPTY_TREE}"));
+        if self.git().version() >= KNOWS_ATTR_SOURCE {
+            let empty = self.object_format().empty_tree();
+            call = call.arg(format!("--attr-source={empty}"));
         }
         if !folds_case(self.top()) {
             // Set by a file system that the files came from, it would hide one

@@ -246,8 +246,13 @@ impl Objects {
         self.write_raw(ObjectType::Tree, &encode(&after)).map(Some)
     }
 
+    /// The entries of a tree's bytes.
+    pub(super) fn parse(&self, bytes: &[u8]) -> Option<Vec<RawEntry>> {
+        parse(bytes, self.format.id_length())
+    }
+
     pub(super) fn raw_tree(&self, oid: Oid) -> Result<Vec<RawEntry>, Error> {
-        self.with_bytes(oid, ObjectType::Tree, parse)?
+        self.with_bytes(oid, ObjectType::Tree, |bytes| self.parse(bytes))?
             .ok_or_else(|| Error::Malformed {
                 what: format!("the tree {oid}"),
             })
@@ -280,8 +285,11 @@ fn sort_key(entry: &RawEntry) -> impl Iterator<Item = &u8> {
 /// read.
 #[cfg(fuzzing)]
 pub fn try_tree(bytes: &[u8]) {
-    if let Some(entries) = parse(bytes) {
-        assert_eq!(parse(&encode(&entries)).as_ref(), Some(&entries));
+    for length in [20, 32] {
+        let Some(entries) = parse(bytes, length) else {
+            continue;
+        };
+        assert_eq!(parse(&encode(&entries), length).as_ref(), Some(&entries));
         let names = entries.iter().map(|entry| &entry.name);
         assert!(names.filter(|name| is_listable(name)).all(|name| {
             RepoPath::from_bytes(name).is_ok_and(|path| path.components().count() == 1)
@@ -294,7 +302,8 @@ pub(super) fn is_listable(name: &[u8]) -> bool {
     !name.contains(&b'/') && RepoPath::from_bytes(name).is_ok()
 }
 
-pub(super) fn parse(mut data: &[u8]) -> Option<Vec<RawEntry>> {
+/// Ids have `length` bytes.
+fn parse(mut data: &[u8], length: usize) -> Option<Vec<RawEntry>> {
     let mut entries = Vec::new();
     while !data.is_empty() {
         let space = data.iter().position(|b| *b == b' ')?;
@@ -303,9 +312,9 @@ pub(super) fn parse(mut data: &[u8]) -> Option<Vec<RawEntry>> {
         entries.push(RawEntry {
             bits: u32::from_str_radix(bits, 8).ok()?,
             name: data.get(space + 1..nul)?.to_vec(),
-            oid: Oid::from_bytes(data.get(nul + 1..nul + 21)?).ok()?,
+            oid: Oid::from_bytes(data.get(nul + 1..=nul + length)?).ok()?,
         });
-        data = &data[nul + 21..];
+        data = &data[nul + 1 + length..];
     }
     Some(entries)
 }

@@ -18,7 +18,9 @@ use super::error::file;
 use super::known::{Known, pair};
 use super::mirror::Settings;
 use super::{Error, IndexCopy};
-use crate::git::{FilterRules, IndexFlag, IndexItem, IndexKey, Objects, Repository, read_index};
+use crate::git::{
+    FilterRules, IndexFlag, IndexItem, IndexKey, ObjectFormat, Objects, Repository, read_index,
+};
 use crate::model::{ObjectId, RepoPath, TreeMode};
 
 const FILE: &[u8] = b".gitattributes";
@@ -62,10 +64,11 @@ impl IndexFindings {
     ) -> Result<Self, Error> {
         let known = Known::load(repo);
         let mut bytes = index.bytes()?;
-        let mut pass = Pass::over(&bytes, &known);
+        let format = repo.object_format();
+        let mut pass = Pass::over(&bytes, format, &known);
         if pass.is_none() {
             bytes = index.expanded(repo)?;
-            pass = Pass::over(&bytes, &known);
+            pass = Pass::over(&bytes, format, &known);
         }
         let mut pass = pass.ok_or_else(|| Error::Malformed {
             path: index.path().to_owned(),
@@ -131,7 +134,7 @@ impl IndexFindings {
         rules: &FilterRules,
     ) -> Result<(), Error> {
         let mut concerned = Vec::new();
-        let complete = read_index(bytes, |item| {
+        let complete = read_index(bytes, repo.object_format(), |item| {
             if is_compared(item) && rules.may_concern(item.path) {
                 concerned.push((item.path.to_vec(), Doubtful::of(item)));
             }
@@ -177,14 +180,14 @@ impl Doubtful {
 
 impl Pass {
     /// `None` when the index does not hold every path.
-    fn over(bytes: &[u8], known: &Known) -> Option<Self> {
+    fn over(bytes: &[u8], format: ObjectFormat, known: &Known) -> Option<Self> {
         let mut pass = Self::default();
         if bytes.is_empty() {
             return Some(pass);
         }
         let mut matching = known.matching();
         let mut last = Vec::new();
-        read_index(bytes, |item| {
+        read_index(bytes, format, |item| {
             pass.note_directories(&mut last, item.path);
             pass.visit(item, |pair| matching.holds(pair));
         })?;

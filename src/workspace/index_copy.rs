@@ -105,11 +105,12 @@ impl IndexCopy {
     /// sparse.
     pub(super) fn open_at(&self, repo: &Repository, target: &Path) -> Result<git2::Index, Error> {
         fs::copy(&self.path, target).map_err(file("write", target))?;
-        if let Ok(index) = git2::Index::open(target) {
+        let format = repo.object_format().library();
+        if let Ok(index) = git2::Index::open_ext(target, format) {
             return Ok(index);
         }
         expand(repo, target)?;
-        git2::Index::open(target).map_err(|source| {
+        git2::Index::open_ext(target, format).map_err(|source| {
             crate::git::Error::Object {
                 what: format!("read the index at `{}`", target.display()),
                 source,

@@ -14,13 +14,15 @@ use std::path::PathBuf;
 use crate::git::{IndexItem, IndexKey, Repository};
 use crate::model::ObjectId;
 
-const MAGIC: &[u8; 24] = b"cofferdam known index 1\n";
+const MAGIC: &[u8; 24] = b"cofferdam known index 2\n";
 
-/// A blob and the low bits of a size.
+/// The first bytes of a blob's id and the low bits of a size.
 type Pair = [u8; 24];
 
+/// Hexadecimal digits of the longest id.
+const LONGEST_ID: usize = 64;
 /// An entry that `git` vouches for, and the blob of the bytes on disk.
-const RAW: usize = 100;
+const RAW: usize = 60 + LONGEST_ID;
 
 /// The file, read.
 pub(super) struct Known {
@@ -39,7 +41,7 @@ pub(super) struct Matching<'a> {
 
 pub(super) fn pair(item: &IndexItem<'_>) -> Pair {
     let mut pair = [0; 24];
-    pair[..20].copy_from_slice(item.raw_oid());
+    pair[..20].copy_from_slice(item.short_oid());
     pair[20..].copy_from_slice(&item.size().to_be_bytes());
     pair
 }
@@ -85,7 +87,10 @@ impl Known {
         bytes.extend_from_slice(pairs.as_flattened());
         for (key, oid) in raw {
             bytes.extend_from_slice(key.bytes());
+            // One of a shorter hash is filled up with line ends.
+            let end = bytes.len() + LONGEST_ID;
             bytes.extend_from_slice(oid.as_str().as_bytes());
+            bytes.resize(end, b'\n');
         }
         file.write_all(&bytes)?;
         file.persist(&self.path)?;
@@ -128,7 +133,7 @@ fn parse(bytes: &[u8]) -> Option<Parsed> {
         .iter()
         .map(|record| {
             let (key, oid) = record.split_first_chunk()?;
-            let oid = std::str::from_utf8(oid).ok()?.parse().ok()?;
+            let oid = std::str::from_utf8(oid).ok()?.trim_end().parse().ok()?;
             Some((IndexKey::from_bytes(*key), oid))
         })
         .collect::<Option<_>>()?;

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Error;
-use crate::git::{Git, Repository};
+use crate::git::{Git, ObjectFormat, Repository};
 
 /// Settings that decide which bytes git stores or shows, by lower-case name.
 const COPIED: &[&str] = &[
@@ -150,9 +150,10 @@ impl Settings {
     }
 
     /// The private configuration.
-    pub(super) fn config(&self) -> String {
-        let mut text = String::from(
-            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tlogallrefupdates = true\n\
+    pub(super) fn config(&self, format: ObjectFormat) -> String {
+        let (version, extensions) = format.sections();
+        let mut text = format!(
+            "{extensions}[core]\n\t{version}\n\tbare = false\n\tlogallrefupdates = true\n\
              \tfsmonitor = false\n\tuntrackedCache = false\n[gc]\n\tauto = 0\n\
              [maintenance]\n\tauto = false\n",
         );

@@ -164,7 +164,9 @@ pub(super) fn of_files(order: &Order<'_>) -> Result<Need, Error> {
     let objects = order.repo.objects()?;
     let copy = snapshot.index.as_ref().filter(|copy| copy.exists());
     // One of a form that cannot be read here only costs the look at objects.
-    let index = copy.and_then(|copy| git2::Index::open(copy.path()).ok());
+    let index = copy.and_then(|copy| {
+        git2::Index::open_ext(copy.path(), order.repo.object_format().library()).ok()
+    });
     let sizes: HashMap<Vec<u8>, (String, u64)> = index
         .iter()
         .flat_map(git2::Index::iter)

@@ -7,7 +7,7 @@ use std::fs;
 use jiff::Timestamp;
 
 use self::fixture::Fixture;
-use super::{Error, RegisteredHead, Registration, Renames, TreeEdit};
+use super::{Error, ObjectFormat, RegisteredHead, Registration, Renames, TreeEdit};
 use crate::model::{AgentId, ChangeKind, ObjectId, RepoPath, TreeMode};
 
 fn path(text: &str) -> RepoPath {
@@ -345,13 +345,43 @@ fn blobs_keep_their_bytes_and_missing_ones_are_named() {
 }
 
 #[test]
-fn an_unknown_object_format_is_refused_by_name() {
+fn objects_of_the_longer_hash_are_what_git_makes_them() {
     let fixture = Fixture::with(&["--object-format=sha256"]);
-    let error = fixture
-        .repo()
-        .objects()
-        .expect_err("because it is not supported");
-    assert!(error.to_string().contains("`sha256` is not supported"));
+    fs::write(fixture.top.join("a.txt"), "alpha\n").expect("because it is ours");
+    fixture.git(&["add", "-A"]);
+    fixture.git(&["commit", "-q", "-m", "one"]);
+    let repo = fixture.repo();
+    assert_eq!(repo.object_format(), ObjectFormat::Sha256);
+    let objects = repo.objects().expect("because both hashes are known");
+    let tree = objects.tree_of(&fixture.oid("HEAD"));
+    assert_eq!(
+        tree.expect("because it is there"),
+        fixture.oid("HEAD^{tree}")
+    );
+    let blob = objects
+        .write_blob(b"alpha\n")
+        .expect("because it takes more");
+    assert_eq!(blob, fixture.oid("HEAD:a.txt"));
+    let empty = objects.empty_tree().expect("because it takes more");
+    assert_eq!(empty.as_str(), ObjectFormat::Sha256.empty_tree());
+    // Packed objects are found as loose ones are.
+    fixture.git(&["gc", "-q"]);
+    let objects = repo.objects().expect("because both hashes are known");
+    assert_eq!(
+        objects.read_blob(&blob).ok().as_deref(),
+        Some(&b"alpha\n"[..])
+    );
+    let large = vec![b'x'; 5 << 20];
+    let path = fixture.top.join("large");
+    fs::write(&path, &large).expect("because it is ours");
+    let streamed = objects
+        .write_blob_file(&path)
+        .expect("because it takes more");
+    assert_eq!(
+        streamed.as_str(),
+        fixture.git(&["hash-object", "large"]).trim()
+    );
+    fixture.git(&["fsck", "--strict"]);
 }
 
 #[test]

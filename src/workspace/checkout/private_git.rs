@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::error::file;
 use super::super::{Error, Snapshot};
+use crate::git::ObjectFormat;
 
 /// Makes `.git` in a tree of files, all but the index. `borrowed` is where the
 /// agent finds the parent's objects.
@@ -42,7 +43,8 @@ pub(in super::super) fn make(
     };
     put("HEAD", head.as_bytes())?;
     let mirror = &snapshot.mirror;
-    put("config", mirror.settings.config().as_bytes())?;
+    let format = ObjectFormat::of(&snapshot.tree);
+    put("config", mirror.settings.config(format).as_bytes())?;
     if !mirror.packed_refs.is_empty() {
         put("packed-refs", &mirror.packed_refs)?;
     }

@@ -25,7 +25,7 @@ use super::super::error::file;
 use super::super::{Error, FileTime, Stop};
 use super::look_over;
 use super::sweep::remove_unless_held;
-use crate::git::{IndexFile, IndexRow, Objects, Repository, TreeEntry};
+use crate::git::{IndexFile, IndexRow, ObjectFormat, Objects, Repository, TreeEntry};
 use crate::model::{ObjectId, RepoPath};
 use crate::store::{self, Alone, Shared};
 
@@ -92,13 +92,14 @@ impl Base {
     pub(in super::super) fn is_still_as_made(&self, look: Look) -> bool {
         match look {
             Look::AtDirectories => look_over::keeps_its_directories(&self.dir),
-            Look::AtFiles => look_over::is_untouched(&self.dir),
+            Look::AtFiles => look_over::is_untouched(&self.dir, ObjectFormat::of(&self.tree)),
         }
     }
 
     /// What its own index says of its files.
     pub(super) fn index(&self) -> Result<IndexFile, Error> {
-        Ok(IndexFile::read(&index_of(&self.files()))?)
+        let format = ObjectFormat::of(&self.tree);
+        Ok(IndexFile::read(&index_of(&self.files()), format)?)
     }
 }
 
@@ -225,7 +226,7 @@ impl Bases {
             return Ok(None);
         };
         let dir = self.dir.join(name);
-        if is_current(&dir) && look_over::is_untouched(&dir) {
+        if is_current(&dir) && look_over::is_untouched(&dir, ObjectFormat::of(tree)) {
             return Ok(Some(Base::held(tree, dir, hold)));
         }
         tracing::warn!(

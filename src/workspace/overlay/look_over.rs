@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Stat, openat, statat};
 use super::super::Error;
 use super::super::error::file;
 use super::base::index_of;
-use crate::git::{IndexFile, IndexFileRow, IndexRow, IndexStat};
+use crate::git::{IndexFile, IndexFileRow, IndexRow, IndexStat, ObjectFormat};
 
 /// The list of directories, beside the files.
 const LIST: &str = "directories";
@@ -59,14 +59,14 @@ pub(super) fn note(dir: &Path, rows: &[IndexRow]) -> Result<(), Error> {
 
 /// Whether every file and directory is as it was made. What cannot be read is
 /// not.
-pub(super) fn is_untouched(dir: &Path) -> bool {
+pub(super) fn is_untouched(dir: &Path, format: ObjectFormat) -> bool {
     let files = dir.join("tree");
     let Ok(handle) = open(&files) else {
         return false;
     };
     // The index first: it says what the files are to be.
     directories_are(handle.as_fd(), &dir.join(LIST))
-        && IndexFile::read(&index_of(&files)).is_ok_and(|index| {
+        && IndexFile::read(&index_of(&files), format).is_ok_and(|index| {
             index
                 .rows()
                 .is_ok_and(|rows| files_are(handle.as_fd(), &rows))

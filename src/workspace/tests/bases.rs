@@ -120,7 +120,8 @@ fn a_base_is_what_git_would_check_out_and_git_reads_its_index() {
         files.join(".git/index"),
     );
     repository.expect("because it is one");
-    let read = git2::Index::open(&state).expect("because the format is git's");
+    let format = scene.fixture.repo().object_format().library();
+    let read = git2::Index::open_ext(&state, format).expect("because the format is git's");
     assert_eq!(read.len(), 8);
 }
 

@@ -10,7 +10,7 @@ use crate::model::TreeMode;
 fn index(fixture: &Fixture) -> Vec<(Vec<u8>, IndexFlag, u8)> {
     let bytes = fs::read(fixture.top.join(".git/index")).expect("because it is there");
     let mut found = Vec::new();
-    read_index(&bytes, |item| {
+    read_index(&bytes, fixture.repo().object_format(), |item| {
         found.push((item.path.to_vec(), item.flag, item.stage));
     })
     .expect("because it holds every path");
@@ -54,13 +54,14 @@ fn an_index_of_any_version_reads_as_git_reads_it() {
     }
     let file = fixture.top.join(".git/index");
     let bytes = fs::read(&file).expect("because it is there");
+    let format = fixture.repo().object_format();
     // Cut within its entries, it is refused and nothing is read beyond.
     for end in 0..bytes.len().min(4000) {
-        assert_eq!(read_index(&bytes[..end], |_| {}), None);
+        assert_eq!(read_index(&bytes[..end], format, |_| {}), None);
     }
     fixture.git(&["update-index", "--split-index"]);
     let bytes = fs::read(&file).expect("because it is there");
-    assert_eq!(read_index(&bytes, |_| {}), None);
+    assert_eq!(read_index(&bytes, format, |_| {}), None);
 }
 
 #[test]
