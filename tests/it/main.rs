@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod backends;
 mod bad_requests;
 mod bad_surroundings;
 mod caches;
