@@ -194,7 +194,7 @@ pub struct BackendEntry {
     pub make: fn(Ground<'_>) -> Arc<dyn Backend>,
 }
 
-/// Chooses a backend, and says why.
+/// Chooses a backend, and says why, and why not one that would be better.
 ///
 /// # Errors
 /// The one that was asked for by name is not to be had; none is put in its
@@ -203,7 +203,7 @@ pub fn choose(
     choice: WorkspaceChoice,
     ground: Ground<'_>,
 ) -> Result<(Arc<dyn Backend>, String), Error> {
-    let mut why = "it is not built yet".to_owned();
+    let mut against = Vec::new();
     for entry in BACKENDS {
         if choice != WorkspaceChoice::Auto && choice != entry.choice {
             continue;
@@ -211,17 +211,30 @@ pub fn choose(
         match (entry.probe)(&ground) {
             Ok(reason) => {
                 let backend = (entry.make)(ground);
-                let reason = format!("{}: {reason}", backend.name());
-                return Ok((backend, reason));
+                let mut reasons = vec![format!("{}: {reason}", backend.name())];
+                reasons.extend(
+                    against
+                        .iter()
+                        .map(|(name, why)| format!("no {name}: {why}")),
+                );
+                return Ok((backend, reasons.join("; ")));
             }
-            Err(against) => why = against,
+            Err(why) => against.push((word(entry.choice), why)),
         }
     }
-    let name = match choice {
+    let why = match against.pop() {
+        Some((_, why)) => why,
+        None => "it is not built yet".to_owned(),
+    };
+    let name = word(choice);
+    Err(Error::Unavailable { name, why })
+}
+
+fn word(choice: WorkspaceChoice) -> &'static str {
+    match choice {
         WorkspaceChoice::Auto => "auto",
         WorkspaceChoice::Overlay => "overlay",
         WorkspaceChoice::Reflink => "reflink",
         WorkspaceChoice::Checkout => "checkout",
-    };
-    Err(Error::Unavailable { name, why })
+    }
 }

@@ -14,6 +14,7 @@ mod bad_requests;
 mod bad_surroundings;
 mod caches;
 mod carried;
+mod container;
 mod crash;
 mod demo;
 mod denials;

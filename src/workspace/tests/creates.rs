@@ -228,6 +228,11 @@ fn what_cannot_be_had_is_refused_by_name() {
     };
     let in_place = || ground(ViewMode::InPlace, Ok(()));
     let (_, reason) = choose(WorkspaceChoice::Auto, in_place()).expect("because one works");
+    assert!(
+        reason.contains("; no overlay: no mounts can be made here"),
+        "{reason}"
+    );
+    let (_, reason) = choose(WorkspaceChoice::Checkout, in_place()).expect("because it works");
     assert_eq!(
         reason,
         "checkout: plain files work on any file system and kernel"
