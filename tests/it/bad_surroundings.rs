@@ -264,7 +264,7 @@ fn shared_checkouts_that_cannot_be_reached_are_done_without() {
     assert!(!chosen.starts_with("overlay: "), "{chosen}");
     assert_eq!(repo.text("n.txt"), "work\n");
     let error = run_in(&env, repo.root(), "overlay", "true").expect_error(2);
-    if backends().contains(&"overlay") {
+    if backends(&env).contains(&"overlay") {
         assert!(chosen.contains("/bases`, where"), "{chosen}");
         assert!(
             text(&error, "message").contains("/bases`, where"),

@@ -70,7 +70,7 @@ fn what_is_asked_for_is_there_and_is_the_agents_own() {
              'for f; do echo changed > \"$f\"; chmod 777 \"$f\"; done' x {} +; \
              echo changed > node_modules/far; chmod 777 node_modules/far; \
              rm -rf node_modules/many; echo done > n.txt";
-        for backend in backends() {
+        for backend in backends(&env) {
             let run = run_in(&env, repo.root(), backend, expect).expect_code(0);
             let record = run.json();
             let changes = &only_agent(&record)["changes"];
@@ -137,7 +137,7 @@ fn what_cannot_come_along_is_told() {
     let env = TestEnv::new();
     let repo = prepared(&env);
     repo.git(["init", "-q", "node_modules/own"]);
-    for backend in backends() {
+    for backend in backends(&env) {
         let record = run_in(&env, repo.root(), backend, "true")
             .expect_code(0)
             .json();

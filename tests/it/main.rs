@@ -9,10 +9,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod backends;
 mod bad_requests;
 mod bad_surroundings;
 mod caches;
 mod carried;
+mod container;
 mod crash;
 mod demo;
 mod denials;

@@ -52,7 +52,7 @@ fn warned(agent: &Value) -> Vec<(&str, &str)> {
 
 #[test]
 fn a_submodule_that_an_agent_removes_is_removed_from_the_tree_alone() {
-    for backend in backends() {
+    for backend in backends(&TestEnv::new()) {
         for script in ["rmdir sub", "git rm -q sub", "git mv sub other"] {
             let env = TestEnv::new();
             let repo = with_submodule(&env);
@@ -70,7 +70,7 @@ fn a_submodule_that_an_agent_removes_is_removed_from_the_tree_alone() {
 
 #[test]
 fn what_an_agent_puts_in_the_place_of_a_submodule_waits_for_a_person() {
-    for backend in backends() {
+    for backend in backends(&TestEnv::new()) {
         let env = TestEnv::new();
         let repo = with_submodule(&env);
         let agent = run(&repo, backend, "rmdir sub; echo work > sub");
@@ -86,7 +86,7 @@ fn what_an_agent_puts_in_the_place_of_a_submodule_waits_for_a_person() {
 
 #[test]
 fn what_an_agent_writes_in_a_submodules_directory_is_kept() {
-    for backend in backends() {
+    for backend in backends(&TestEnv::new()) {
         let env = TestEnv::new();
         let repo = with_submodule(&env);
         let script = "echo work > sub/new; echo more >> a.txt";

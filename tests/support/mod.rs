@@ -28,7 +28,7 @@ pub(crate) use oracle::{groups, processes_of};
 pub(crate) use print::TreePrint;
 pub(crate) use repo::Repo;
 pub(crate) use run::{Run, Running, Signal};
-pub(crate) use same::{backends, run_in};
+pub(crate) use same::{BACKENDS, backends, is_to_be_had, run_in};
 
 use std::path::Path;
 

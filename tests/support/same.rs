@@ -4,38 +4,51 @@
 //! run outside by the test and inside as an agent, for every backend. Knows
 //! nothing of how a workspace is made.
 
+use std::fs;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::{Repo, Run, TestEnv, only_agent, text};
+use super::{Repo, Run, TestEnv, only_agent};
 
-/// The backends that have to give the same; a new one is one word here.
-const BACKENDS: [&str; 3] = ["checkout", "overlay", "reflink"];
+/// The backends that have to give the same, the best first, which is the order
+/// in which `auto` takes them; a new one is a line here. Each with shell that
+/// tries in an empty directory, without the program, whether the machine has
+/// what it stands on.
+pub(crate) const BACKENDS: [(&str, &str); 3] = [
+    ("overlay", MERGES),
+    ("reflink", "echo x > a && cp --reflink=always a b"),
+    ("checkout", "true"),
+];
 
-/// Those of them that can be had where tests run. One that cannot is refused,
-/// with a reason, and never replaced by another.
-pub(crate) fn backends() -> &'static [&'static str] {
-    static HAD: OnceLock<Vec<&str>> = OnceLock::new();
-    HAD.get_or_init(|| {
-        let env = TestEnv::new();
-        let repo = env.repo();
-        let had = |backend: &&str| {
-            let run = run_in(&env, repo.root(), backend, "true");
-            if run.code == 0 {
-                let record = run.json();
-                return text(only_agent(&record), "workspace").starts_with(backend);
-            }
-            let error = run.expect_error(2);
-            let told = format!("use the workspace backend `{backend}`: ");
-            assert!(text(&error, "message").contains(&told), "{error:#}");
-            false
-        };
-        let had: Vec<_> = BACKENDS.into_iter().filter(had).collect();
-        assert!(had.contains(&"checkout"), "it works everywhere: {had:?}");
-        had
-    })
+/// Merges two directories as whoever this is may: an ordinary user in a
+/// namespace of his own, with attributes that he may set.
+const MERGES: &str = r#"
+mkdir lower upper work merged || exit 90
+if [ "$(id -u)" = 0 ]; then own=; more=; else own=--map-root-user; more=,userxattr; fi
+unshare $own --mount mount -t overlay none \
+  -o "lowerdir=lower,upperdir=upper,workdir=work$more" merged
+"#;
+
+/// Whether the machine has what a backend stands on, where the test lies.
+pub(crate) fn is_to_be_had(env: &TestEnv, trial: &str) -> bool {
+    let place = env.root().join("trial");
+    env.make_dir(&place);
+    let mut command = env.command("sh");
+    command.args(["-c", trial]).current_dir(&place);
+    let code = env.finish(&mut command).code;
+    fs::remove_dir_all(&place).expect("because what is merged goes with its namespace");
+    code == 0
+}
+
+/// The backends that work here; that the others are refused is a test of its
+/// own.
+pub(crate) fn backends(env: &TestEnv) -> Vec<&'static str> {
+    BACKENDS
+        .into_iter()
+        .filter(|(_, trial)| is_to_be_had(env, trial))
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// Lists everything but ignored files and git's own: names, kinds, content,
@@ -85,7 +98,7 @@ impl Repo<'_> {
     /// from the top and from `start`, and that what they write lands.
     #[track_caller]
     pub(crate) fn expect_same_inside(&self, start: &Path) {
-        for backend in backends() {
+        for backend in backends(self.env()) {
             self.expect_same_with(start, backend);
         }
     }
