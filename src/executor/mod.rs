@@ -18,10 +18,11 @@
 //! - `setup`: the command that makes a workspace ready, and its approval
 //! - `verify`: the check of a merged tree, in a cage of its own
 //! - `denials`: what agents are denied, told while they run
-//! - `site`: the machine and its repository, opened once
+//! - `site`: the machine and its repository, opened once · `host`: what of the
+//!   machine a cage has to know
 //! - `recover`: what dead runs left
 //! - `decide`: `apply`, `discard` and `gc`
-//! - `book`: the records on disk
+//! - `book`: the records on disk · `live`: that of a run that is on
 //!
 //! To add a step to the flow: a method in `run`, one line in `pipeline`, and,
 //! if it acquires something, a step in `cleanup`.

@@ -6,6 +6,7 @@
 //!
 //! - `command`: the git program, its version and environment
 //! - `repository`: where one repository's directories are; HEAD
+//! - `format`: which hash names objects
 //! - `objects`, `trees`, `levels`, `diff`: blobs, commits, trees and what differs
 //! - `large`: blobs as files, in bounded memory
 //! - `whole`: whether what a ref pins is all there

@@ -12,7 +12,7 @@
 //! - `overlay/`: layers that agents share, and one of their own
 //! - `checkout/`: plain files, for any file system and kernel, and cloned ones
 //! - `missing`: objects that the parent does not have, told and never fetched
-//! - `need`: room on the disk, before anything is written
+//! - `need`: room on the disk, before anything is written · `stop`: whether it is still wanted
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper/` (on `lowers`): two ways of finding what changed, one list of it in `findings`
 //! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
