@@ -95,7 +95,8 @@ for size in "${sizes[@]}"; do
     note whole "$(elapsed run -- true)"
     note ready "$(between "$scratch/events" '"state":"starting"' '"state":"running"')"
     run -- sh -c 'a=$(date +%s%N); git status --porcelain >/dev/null; b=$(date +%s%N); git status --porcelain >/dev/null; c=$(date +%s%N); echo $(((b-a)/1000)) $(((c-b)/1000)) >.times; git add -f .times'
-    ref=$(git for-each-ref --sort=-committerdate --count=1 --format='%(refname)' refs/cofferdam/ | tail -1)
+    id=$(sed -n 's/.*"run":"\([^"]*\)".*/\1/p' "$scratch/events" | head -1)
+    ref=$(git for-each-ref --format='%(refname)' "refs/cofferdam/$id/")
     read -r first second < <(git show "$ref:.times")
     note first "$(awk -v us="$first" 'BEGIN { printf "%.1f", us / 1000 }')"
     note second "$(awk -v us="$second" 'BEGIN { printf "%.1f", us / 1000 }')"
