@@ -23,7 +23,7 @@ mod trash;
 
 pub use error::Error;
 pub use footprint::{Footprint, RepositoryPlace, Step};
-pub use pin::{Attempt, capture_and_pin};
+pub use pin::{Attempt, capture_and_pin, history_ref};
 pub use settle::{Noting, Places, Salvaged, Settled, settle};
 pub use trash::{discard_directory, empty_trash};
 

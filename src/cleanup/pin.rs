@@ -11,7 +11,7 @@ use super::Error;
 use crate::git::{self, Renames, Repository};
 use crate::model::{ChangeSet, Ignored, PathText};
 use crate::store;
-use crate::workspace::{self, Capture, Harvest, Workspace};
+use crate::workspace::{self, Capture, Harvest, History, Workspace};
 
 /// How often a capture is made again because somebody pruned meanwhile.
 const ATTEMPTS: u32 = 8;
@@ -34,6 +34,51 @@ pub enum Attempt {
 /// The workspace cannot be captured or the ref not be made; or objects vanish
 /// as fast as they are written. The workspace is as it was.
 pub fn capture_and_pin(
+    repo: &Repository,
+    workspace: &Workspace,
+    harvest: &Harvest<'_>,
+    (reference, attempt): (&str, Attempt),
+) -> Result<Capture, Error> {
+    let mut capture = pinned(repo, workspace, harvest, (reference, attempt))?;
+    // The result is safe; nothing about its history may endanger it.
+    capture.history = history(repo, workspace, &history_ref(reference));
+    Ok(capture)
+}
+
+/// The ref that holds an agent's commits, beside the one of its result.
+#[must_use]
+pub fn history_ref(result: &str) -> String {
+    format!("{result}.history")
+}
+
+/// Takes over the agent's commits and pins them.
+fn history(repo: &Repository, workspace: &Workspace, reference: &str) -> Option<History> {
+    let left_out = |error: &dyn std::error::Error| {
+        Some(History::LeftOut {
+            why: error.to_string(),
+        })
+    };
+    let taken = match workspace::take_history(repo, workspace) {
+        Ok(taken) => taken?,
+        Err(error) => return left_out(&error),
+    };
+    let History::Taken { tip, .. } = &taken else {
+        return Some(taken);
+    };
+    // One of an earlier attempt may stand there.
+    let standing = repo.refs_under(reference).unwrap_or_default();
+    if let Some((name, old)) = standing.into_iter().find(|(name, _)| name == reference)
+        && let Err(error) = repo.delete_ref(&name, &old)
+    {
+        return left_out(&error);
+    }
+    match repo.create_ref(reference, tip) {
+        Ok(()) => Some(taken),
+        Err(error) => left_out(&error),
+    }
+}
+
+fn pinned(
     repo: &Repository,
     workspace: &Workspace,
     harvest: &Harvest<'_>,
@@ -106,6 +151,7 @@ fn standing(
         changes,
         kept: Vec::new(),
         commit: Some(commit),
+        history: None,
     }))
 }
 

@@ -24,6 +24,8 @@ pub struct Salvaged {
     pub capture: Capture,
     /// The ref that pins it; `None` when there was nothing to pin.
     pub reference: Option<String>,
+    /// The name that this ref has, or would have.
+    pub result_ref: String,
 }
 
 /// What settling achieved.
@@ -135,6 +137,7 @@ fn salvage(
             agent: agent.clone(),
             capture,
             reference,
+            result_ref: result_ref.to_owned(),
         };
         pinned(&salvaged).map_err(|why| LeftOver {
             what: directory.to_string_lossy().into_owned(),

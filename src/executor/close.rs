@@ -11,13 +11,14 @@ use std::sync::Arc;
 use super::error::Error;
 use super::pipeline::Halt;
 use super::run::{Run, Seat};
+use crate::cleanup::history_ref;
 use crate::model::{
     AgentLedger, AgentRecord, AgentState, CleanupReport, EventKind, ExitCode, ExitStatus,
-    FailurePolicy, Integrate, Integration, IntegrationStatus, KeptRecord, Label, OnConflict,
-    Outcome, PathText, ResultRecord, RunRecord, Times,
+    FailurePolicy, HistoryRecord, Integrate, Integration, IntegrationStatus, KeptRecord, Label,
+    OnConflict, Outcome, PathText, ResultRecord, RunRecord, Times,
 };
 use crate::process::{Ended, StopReason};
-use crate::workspace::Capture;
+use crate::workspace::{Capture, History};
 
 /// The record of an agent that nobody has looked at yet.
 pub(super) fn first_agent_record(seat: &Seat, now: &str) -> AgentRecord {
@@ -107,10 +108,18 @@ pub(super) fn outcome(ended: &Ended) -> (Outcome, Option<String>) {
 pub(super) fn note_capture(
     agent: &mut AgentRecord,
     capture: &Capture,
-    (reference, keep, kept_until): (Option<String>, &Path, &str),
+    (result_ref, keep, kept_until): (&str, &Path, &str),
 ) {
     agent.result.tree = Some(capture.changes.tree.clone());
-    agent.result.reference = reference;
+    agent.result.reference = capture.commit.as_ref().map(|_| result_ref.to_owned());
+    agent.result.history = capture.history.as_ref().map(|history| match history {
+        History::Taken { tip, commits } => HistoryRecord::Kept {
+            reference: history_ref(result_ref),
+            tip: tip.clone(),
+            commits: *commits,
+        },
+        History::LeftOut { why } => HistoryRecord::LeftOut { why: why.clone() },
+    });
     agent.changes = capture.changes.changes.clone();
     agent.ignored = capture.changes.ignored.clone();
     for ignored in &mut agent.ignored {

@@ -22,8 +22,8 @@ use crate::confinement::Waivers;
 use crate::git::{Registration, Repository};
 use crate::integration::Authority;
 use crate::model::{
-    AgentId, AgentRecord, Event, EventKind, ExitCode, HeldFor, IntegrationStatus, Land, LeftOver,
-    OnConflict, RunId, RunRecord,
+    AgentId, AgentRecord, Event, EventKind, ExitCode, HeldFor, HistoryRecord, IntegrationStatus,
+    Land, LeftOver, OnConflict, RunId, RunRecord,
 };
 use crate::workspace;
 
@@ -225,11 +225,16 @@ impl Executor {
         if let Some(name) = &agent.result.reference {
             delete_if_there(&repo, name)?;
         }
+        if let Some(HistoryRecord::Kept { reference, .. }) = &agent.result.history {
+            delete_if_there(&repo, reference)?;
+        }
         let kept = self.site.state.kept_dir(&found.record.run, &agent.id);
         cleanup::discard_directory(&kept, &self.site.state.trash_dir())
             .map_err(|error| Error::at(Stage::Cleanup, error))?;
         self.decided(found, "discard", ExitCode::Success, |agent| {
             agent.result.reference = None;
+            agent.result.history = None;
+            agent.result.kept = None;
             agent.ignored.clear();
             if agent.integration.status != IntegrationStatus::Landed {
                 agent.integration.status = IntegrationStatus::Rejected;

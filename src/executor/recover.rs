@@ -400,8 +400,8 @@ pub(super) fn note_salvaged(
     found: &Salvaged,
     (keep, until): (&Path, &str),
 ) {
-    let reference = found.reference.clone();
-    super::close::note_capture(agent, &found.capture, (reference, keep, until));
+    let at = (found.result_ref.as_str(), keep, until);
+    super::close::note_capture(agent, &found.capture, at);
     agent.state = AgentState::Cleaned;
 }
 

@@ -398,13 +398,10 @@ impl Run {
         })
         .await??;
         let kept_until = self.site.kept_until();
-        let reference = capture
-            .commit
-            .as_ref()
-            .map(|_| self.result_ref(&seat.agent));
+        let reference = self.result_ref(&seat.agent);
         let keep = self.site.state.kept_dir(&self.errand.id, &seat.agent);
         self.amend(seat, |agent| {
-            super::close::note_capture(agent, &capture, (reference, &keep, &kept_until))
+            super::close::note_capture(agent, &capture, (&reference, &keep, &kept_until))
         });
         self.enter(seat, AgentState::Captured);
         // First the record names the work, then the mark says that nobody has

@@ -344,7 +344,7 @@ fn commit_text(tree: &ObjectId, parent: Option<&String>) -> String {
 }
 
 /// Quotes a path as git reads it in a list that colons divide.
-fn quoted(path: &Path) -> OsString {
+pub(super) fn quoted(path: &Path) -> OsString {
     let mut text = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
         if matches!(byte, b'"' | b'\\') {

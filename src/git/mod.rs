@@ -13,11 +13,13 @@
 //! - `refs`, `registration`: what the repository is told of us
 //! - `status`, `rules`: what git says of the person's working tree, attributes and ignore rules
 //! - `index_scan`, `attributes`: their files, where asking git would cost more than the answer is worth
+//! - `adopt`: commits that somebody else wrote
 //! - `merge`: the three-way merge of trees; `merge_answer` reads its answer
 //!
 //! To add an operation: a file named for it, on [`Git::at`] with an explicit
 //! git directory, or on `git2` opened without discovery.
 
+mod adopt;
 mod attributes;
 mod command;
 mod diff;
@@ -40,6 +42,7 @@ mod tests;
 mod trees;
 mod whole;
 
+pub use adopt::Quarantine;
 pub use attributes::FilterRules;
 pub use command::{Call, Configuration, Git, OLDEST, Version};
 pub use diff::{Renames, TreeDifference};

@@ -152,6 +152,13 @@ impl Repository {
         self
     }
 
+    /// A call on its objects alone: no ref, configuration or file of the
+    /// person's takes part.
+    pub(super) fn on_objects(&self) -> Result<Call, Error> {
+        let objects = self.objects()?;
+        Ok(self.git.at(&objects.handle, Configuration::Hermetic))
+    }
+
     pub(super) fn handle(&self) -> &Path {
         &self.handle
     }

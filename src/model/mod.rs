@@ -45,8 +45,8 @@ pub use ledger::{AgentLedger, RunLedger};
 pub use oid::{ObjectId, OidError, TreeMode};
 pub use path::{PathError, PathText, RepoPath};
 pub use record::{
-    AgentRecord, BaseRecord, CleanupReport, Denial, EnforcementReport, ExitStatus, KeptRecord,
-    LeftOver, ResultRecord, RunRecord, Times,
+    AgentRecord, BaseRecord, CleanupReport, Denial, EnforcementReport, ExitStatus, HistoryRecord,
+    KeptRecord, LeftOver, ResultRecord, RunRecord, Times,
 };
 pub use refusal::{Gate, Refusal};
 pub use request::{

@@ -52,9 +52,33 @@ pub struct ResultRecord {
     pub report: Option<String>,
     /// Whether it was cut.
     pub report_truncated: bool,
+    /// The commits that it made, if it made any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryRecord>,
     /// What no tree holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptRecord>,
+}
+
+/// An agent's own commits: kept under a ref, or left behind for a reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryRecord {
+    /// They are kept.
+    Kept {
+        /// The ref that pins them.
+        #[serde(rename = "ref")]
+        reference: String,
+        /// The last of them.
+        tip: ObjectId,
+        /// How many.
+        commits: usize,
+    },
+    /// They stayed behind.
+    LeftOut {
+        /// Why.
+        why: String,
+    },
 }
 
 /// Files of an agent's that no tree holds, as they lie in a directory of ours.

@@ -4,7 +4,7 @@
 //! it, what it changed and what waits for a decision.
 
 use super::words::{kind_word, plain, status_word, went_without};
-use crate::model::{AgentRecord, BaseRecord, Change, Conflict, Denial, RunRecord};
+use crate::model::{AgentRecord, BaseRecord, Change, Conflict, Denial, HistoryRecord, RunRecord};
 
 /// One changed path.
 #[must_use]
@@ -188,12 +188,23 @@ fn came_of_it(agent: &AgentRecord) -> Vec<Row> {
             format!("{} ({} file(s))", plain(one.path.text()), one.files),
         )
     }));
+    rows.extend(history_line(agent).map(|line| ("history", line)));
     rows.extend(kept_line(agent).map(|line| ("kept", line)));
     let denials = agent.denials.iter();
     rows.extend(denials.map(|one| ("denied", format!("{} ×{}", denial_line(one), one.count))));
     let missing = agent.denials_missing.iter();
     rows.extend(missing.map(|one| ("unrecorded", plain(one))));
     rows
+}
+
+/// What became of the agent's own commits.
+fn history_line(agent: &AgentRecord) -> Option<String> {
+    Some(match agent.result.history.as_ref()? {
+        HistoryRecord::Kept {
+            reference, commits, ..
+        } => format!("{commits} commit(s) under {reference}"),
+        HistoryRecord::LeftOut { why } => format!("not kept: {}", plain(why)),
+    })
 }
 
 /// What no tree holds, and where it lies.

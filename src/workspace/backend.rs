@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::identity::Identities;
 use super::layout::Basis;
 use super::overlay::Warm;
-use super::{BACKENDS, Error, Need, Snapshot, Stop};
+use super::{BACKENDS, Error, History, Need, Snapshot, Stop};
 use crate::git::Repository;
 use crate::model::{AgentId, ChangeSet, ObjectId, View, ViewMode, Warning, WorkspaceChoice};
 
@@ -149,6 +149,8 @@ pub struct Capture {
     pub kept: Vec<PathBuf>,
     /// The result on top of the snapshot; `None` when nothing changed.
     pub commit: Option<ObjectId>,
+    /// The agent's own commits, where somebody looked for them.
+    pub history: Option<History>,
 }
 
 /// The backends by name.

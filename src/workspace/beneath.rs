@@ -53,6 +53,27 @@ impl Beneath {
         // Not blocking: what was a file a moment ago may be a pipe now.
         self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)
     }
+
+    /// The names in a directory, as far as they are text; none where there is
+    /// no directory.
+    ///
+    /// At most `most` are read, and whoever hits that bound gets an error.
+    pub(super) fn names(&self, path: &Path, most: usize) -> io::Result<Vec<String>> {
+        let Some(directory) = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)? else {
+            return Ok(Vec::new());
+        };
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::new(directory)? {
+            let entry = entry?;
+            if names.len() > most {
+                return Err(io::Error::other("there are too many names"));
+            }
+            if let Ok(name) = entry.file_name().to_str() {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
 }
 
 /// The text of a link that [`Beneath::look`] found.

@@ -97,6 +97,7 @@ pub fn capture(workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, 
         },
         kept,
         commit,
+        history: None,
     })
 }
 
@@ -130,6 +131,7 @@ fn nothing(tree: &ObjectId) -> Capture {
         },
         kept: Vec::new(),
         commit: None,
+        history: None,
     }
 }
 

@@ -16,6 +16,7 @@
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper/` (on `lowers`): two ways of finding what changed, one list of it in `findings`
 //! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
+//! - `history`: the commits that an agent made
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
 //! - `dispose`: removal
 //!
@@ -33,6 +34,7 @@ mod converted;
 mod dispose;
 mod error;
 mod findings;
+mod history;
 mod host;
 mod identity;
 mod ignored;
@@ -59,6 +61,7 @@ pub use backend::{
 pub use capture::capture;
 pub use dispose::{dispose, remove_beneath};
 pub use error::Error;
+pub use history::{History, take_history};
 #[cfg(fuzzing)]
 pub use identity::try_identities;
 pub use index_copy::IndexCopy;

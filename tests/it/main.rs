@@ -25,6 +25,7 @@ mod escape_leaks;
 mod escape_processes;
 mod escape_smuggle;
 mod fleet;
+mod history;
 mod inside;
 mod interface;
 mod kinds;

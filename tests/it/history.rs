@@ -1,0 +1,155 @@
+//! The commits that an agent made.
+//!
+//! Owns: they are kept under a ref beside the result, whole and by their own
+//! ids, and go with it; what lands is the tree. Whatever an agent does to its
+//! git directory, its tree is captured all the same and nothing bent is kept.
+
+use serde_json::Value;
+
+use crate::support::{Signal, TestEnv, backends, only_agent, run_in, text};
+
+/// Two commits on a branch, one of them a merge, and an edit besides.
+const COMMITS: &str = "git switch -qc work && echo one > one.txt && git add -A && \
+    git commit -qm one && git switch -qc side HEAD~1 && echo side > side.txt && git add -A && \
+    git commit -qm side && git merge -q --no-edit work && echo rest > rest.txt";
+
+#[test]
+fn an_agents_commits_are_kept_and_its_tree_is_what_lands() {
+    for env in TestEnv::identities() {
+        for backend in backends(&env) {
+            let repo = env.adopt(env.root().join(backend));
+            env.make_dir(repo.root());
+            repo.git(["init", "-q", "-b", "main"]);
+            repo.write("a.txt", "a\n");
+            repo.commit_all("begin");
+            repo.write("uncommitted.txt", "u\n");
+            let record = run_in(&env, repo.root(), backend, COMMITS)
+                .expect_code(0)
+                .json();
+            let agent = only_agent(&record);
+            let kept = &agent["result"]["history"]["kept"];
+            // The agent committed what the person had not, too.
+            assert_eq!(kept["commits"], 3, "{agent:#}");
+            let name = text(kept, "ref");
+            assert_eq!(repo.git(["rev-parse", name]).trim(), text(kept, "tip"));
+            let subjects = repo.git(["log", "--format=%s", name]);
+            for subject in ["Merge branch 'work' into side", "side", "one", "begin"] {
+                assert!(subjects.lines().any(|line| line == subject), "{subjects}");
+            }
+            assert_eq!(repo.show(name, "side.txt"), "side\n");
+            assert_eq!(repo.text("rest.txt"), "rest\n");
+            assert_eq!(repo.text("one.txt"), "one\n");
+            repo.git(["fsck", "--strict", "--no-dangling"]);
+            let shown = repo.cofferdam(["show", text(agent, "id")]).expect_code(0);
+            assert!(
+                shown.stdout.contains("3 commit(s) under "),
+                "{}",
+                shown.stdout
+            );
+            repo.cofferdam(["gc", "--older", "0s"]).expect_code(0);
+            assert_eq!(repo.added_refs(), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn a_discarded_result_takes_its_history_along() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let script = "echo x > n.txt; git add -A; git commit -qm n";
+    let record = repo
+        .agent_integrating("never", script)
+        .expect_code(0)
+        .json();
+    let agent = only_agent(&record);
+    assert!(!repo.added_refs().is_empty(), "{agent:#}");
+    assert_eq!(repo.added_refs().len(), 2);
+    repo.cofferdam(["discard", "--yes", text(agent, "id")])
+        .expect_code(0);
+    assert_eq!(repo.added_refs(), Vec::<String>::new());
+}
+
+#[test]
+fn commits_of_an_agent_whose_launcher_died_are_found() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let script = "echo x > n.txt; git add -A; git commit -qm kept; echo ready; sleep 1000";
+    let run = repo.ready(&[], script);
+    run.signal(Signal::KILL);
+    run.wait().expect_code(137);
+    let listed = repo.cofferdam(["ls", "--json"]).expect_code(0).json();
+    let kept = &only_agent(&listed)["result"]["history"]["kept"];
+    assert_eq!(kept["commits"], 1, "{listed:#}");
+    let subject = repo.git(["log", "-1", "--format=%s", text(kept, "ref")]);
+    assert_eq!(subject, "kept\n");
+}
+
+/// What is left of a history that is bent, and why.
+fn left_out(agent: &Value) -> &str {
+    text(&agent["result"]["history"]["left_out"], "why")
+}
+
+#[test]
+fn a_history_that_is_bent_is_left_out_and_told() {
+    let tree = "t=$(git write-tree)";
+    let forged = "c=$(printf 'tree %s\\nauthor a <a@b> 1 +0000\\ncommitter a <a@b> 1 +0000\\n\\nx\\n' \"$t\" | \
+                  git hash-object -t commit -w --stdin --literally); echo $c > .git/HEAD";
+    let dotgit = "b=$(echo evil | git hash-object -w --stdin); \
+                  t=$(printf '100644 blob %s\\t.git\\n' $b | sed 's/\\.git$/xgit/' | git mktree); \
+                  f=.git/objects/$(echo $t | cut -c1-2)/$(echo $t | cut -c3-); \
+                  python3 - \"$f\" <<'P'\nimport sys,zlib,hashlib,os,binascii\nd=zlib.decompress(open(sys.argv[1],'rb').read()).replace(b'xgit',b'.git')\nh=hashlib.sha1(d).hexdigest()\nos.makedirs('.git/objects/'+h[:2],exist_ok=True)\nopen('.git/objects/'+h[:2]+'/'+h[2:],'wb').write(zlib.compress(d))\nopen('T','w').write(h)\nP\nt=$(cat T); rm T";
+    let swapped = "git commit -qm real --allow-empty; h=$(git rev-parse HEAD); \
+                   f=.git/objects/$(echo $h | cut -c1-2)/$(echo $h | cut -c3-); chmod u+w $f; \
+                   t=$(git write-tree); o=$(git commit-tree $t -m other); \
+                   cp .git/objects/$(echo $o | cut -c1-2)/$(echo $o | cut -c3-) $f; echo $h > .git/HEAD";
+    let cases = [
+        ("a missing parent", format!("{tree}; h=$(git rev-parse HEAD); git commit -q --allow-empty -m x; m=$(git rev-parse HEAD); git commit -q --allow-empty -m y; rm -f .git/objects/$(echo $m | cut -c1-2)/$(echo $m | cut -c3-)")),
+        ("a name that git refuses", format!("{dotgit}; {forged}")),
+        ("another object's bytes", swapped.to_owned()),
+        ("garbage", format!("{tree}; {forged}; chmod u+w .git/objects/$(echo $c | cut -c1-2)/*; echo garbage > .git/objects/$(echo $c | cut -c1-2)/$(echo $c | cut -c3-)")),
+        ("packed", "git commit -qm x --allow-empty; git repack -adq".to_owned()),
+        ("too large", "head -c 70000000 /dev/zero > zeroes; git add zeroes; git commit -qm large; rm zeroes".to_owned()),
+        ("too many", "t=$(git write-tree); p=HEAD; for i in $(seq 1001); do p=$(git commit-tree $t -p $p -m $i); done; git reset -q --soft $p".to_owned()),
+    ];
+    for backend in backends(&TestEnv::new()) {
+        for (what, script) in &cases {
+            let env = TestEnv::new();
+            let repo = env.repo();
+            let script = format!("{script}; echo work > work.txt");
+            let record = run_in(&env, repo.root(), backend, &script)
+                .expect_code(0)
+                .json();
+            let agent = only_agent(&record);
+            assert!(!left_out(agent).is_empty(), "{what}: {agent:#}");
+            assert_eq!(repo.text("work.txt"), "work\n", "{what}");
+            let listed = repo.added_refs();
+            assert!(
+                listed.iter().all(|name| !name.ends_with(".history")),
+                "{listed:?}"
+            );
+            repo.git(["fsck", "--strict", "--no-dangling"]);
+        }
+    }
+}
+
+#[test]
+fn a_head_that_is_no_file_names_no_history() {
+    for head in [
+        "ln -s /etc/passwd .git/HEAD",
+        "mkfifo .git/HEAD",
+        "mkdir .git/HEAD",
+        "head -c 100000000 /dev/zero > .git/HEAD",
+        "echo 'ref: refs/heads/../../../../etc/passwd' > .git/HEAD",
+        "echo 'ref: /etc/passwd' > .git/HEAD",
+        "echo 0000000000000000000000000000000000000000 > .git/HEAD; rm -rf .git/objects",
+    ] {
+        let env = TestEnv::new();
+        let repo = env.repo();
+        let script =
+            format!("git commit -q --allow-empty -m x; rm .git/HEAD; {head}; echo work > work.txt");
+        let record = repo.agent(&script).expect_code(0).json();
+        let agent = only_agent(&record);
+        assert_eq!(agent["result"]["history"]["kept"], Value::Null, "{head}");
+        assert_eq!(repo.text("work.txt"), "work\n", "{head}");
+    }
+}
