@@ -322,7 +322,7 @@ impl<'a> Rules<'a> {
         let covered = self
             .list
             .iter()
-            .any(|rule| path.starts_with(&rule.path) && rule.rights == rights);
+            .any(|rule| rule.rights == rights && path.starts_with(&rule.path));
         if !covered && self.host.exists(path) {
             self.list.push(FileRule {
                 path: path.into(),

@@ -124,4 +124,13 @@ mod tests {
         assert!(soon.has_passed(clock.now()));
         assert_eq!(soon.remaining(clock.now()), Duration::ZERO);
     }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_within_nothing() {
+        let at = |second| Timestamp::from_second(second).expect("because it is in range");
+        let ten = Duration::from_secs(10);
+        for (now, expected) in [(100, true), (109, true), (110, false), (99, false)] {
+            assert_eq!(is_within(at(100), ten, at(now)), expected, "{now}");
+        }
+    }
 }
