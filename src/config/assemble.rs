@@ -341,8 +341,15 @@ fn check_plan(plan: &Plan, settings: &Settings) -> Result<(), ConfigError> {
     }
 }
 
+/// What each task follows, by its name.
+type After<'a> = BTreeMap<&'a str, &'a [String]>;
+
 /// Pairs of tasks that claim overlapping scopes and may run at once.
 fn overlaps(tasks: &[TaskRequest]) -> Vec<String> {
+    let after: After<'_> = tasks
+        .iter()
+        .map(|task| (task.name.as_str(), task.after.as_slice()))
+        .collect();
     let mut found = Vec::new();
     for (at, one) in tasks.iter().enumerate() {
         for other in &tasks[at + 1..] {
@@ -353,9 +360,11 @@ fn overlaps(tasks: &[TaskRequest]) -> Vec<String> {
                     .find(|other| scope::may_overlap(glob, other))?;
                 Some((glob, met))
             });
-            let ordered = waits_for(tasks, &one.name, &other.name)
-                || waits_for(tasks, &other.name, &one.name);
-            if let Some((glob, met)) = clash.filter(|_| !ordered) {
+            let ordered = || {
+                waits_for(&after, &one.name, &other.name)
+                    || waits_for(&after, &other.name, &one.name)
+            };
+            if let Some((glob, met)) = clash.filter(|_| !ordered()) {
                 found.push(format!(
                     "tasks `{}` and `{}` may change the same files: `{glob}` and `{met}` overlap",
                     one.name, other.name
@@ -367,15 +376,11 @@ fn overlaps(tasks: &[TaskRequest]) -> Vec<String> {
 }
 
 /// Whether `late` follows `early` by `after`, directly or not.
-fn waits_for(tasks: &[TaskRequest], late: &str, early: &str) -> bool {
+fn waits_for(after: &After<'_>, late: &str, early: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut open = vec![late];
     while let Some(name) = open.pop() {
-        for before in tasks
-            .iter()
-            .filter(|task| task.name == name)
-            .flat_map(|task| &task.after)
-        {
+        for before in after.get(name).copied().unwrap_or_default() {
             if before == early {
                 return true;
             }
