@@ -7,7 +7,7 @@
 
 use git2::Oid;
 
-use super::objects::{from_raw, to_raw};
+use super::objects::from_raw;
 use super::trees::{RawEntry, joined};
 use super::{Configuration, Error, Objects, Repository};
 use crate::model::{Change, ChangeKind, ObjectId, PathText, RepoPath, TreeMode};
@@ -104,7 +104,12 @@ impl Objects {
         tree: &ObjectId,
     ) -> Result<Vec<TreeDifference>, Error> {
         let mut found = Vec::new();
-        self.walk_pair(&[], Some(to_raw(base)?), Some(to_raw(tree)?), &mut found)?;
+        self.walk_pair(
+            &[],
+            Some(self.to_raw(base)?),
+            Some(self.to_raw(tree)?),
+            &mut found,
+        )?;
         found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(found)
     }

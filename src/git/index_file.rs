@@ -163,7 +163,7 @@ impl Objects {
         let mut cached = Vec::new();
         // Entries that git would not check out are not listed; then the ids
         // of the trees say more than the entries do.
-        if self.cache_tree(&mut cached, b"", to_raw(tree)?)? == rows.len() {
+        if self.cache_tree(&mut cached, b"", self.to_raw(tree)?)? == rows.len() {
             let length = u32::try_from(cached.len()).map_err(|_| unfit(path))?;
             bytes.extend_from_slice(b"TREE");
             bytes.extend_from_slice(&length.to_be_bytes());

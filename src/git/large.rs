@@ -10,7 +10,6 @@ use std::path::Path;
 
 use git2::ObjectType;
 
-use super::objects::to_raw;
 use super::{Configuration, Error, Objects};
 use crate::model::ObjectId;
 
@@ -37,7 +36,9 @@ impl Objects {
         };
         if size <= IN_MEMORY {
             return self
-                .with_bytes(to_raw(oid)?, ObjectType::Blob, |bytes| out.write_all(bytes))?
+                .with_bytes(self.to_raw(oid)?, ObjectType::Blob, |bytes| {
+                    out.write_all(bytes)
+                })?
                 .map_err(Error::file("write", shown));
         }
         let same = out.try_clone().map_err(Error::file("write", shown))?;

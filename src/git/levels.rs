@@ -6,7 +6,7 @@
 
 use git2::ObjectType;
 
-use super::objects::{from_raw, to_raw};
+use super::objects::from_raw;
 use super::trees::{RawEntry, is_listable};
 use super::{Error, Objects};
 use crate::model::{ObjectId, RepoPath, TreeMode};
@@ -58,7 +58,9 @@ impl Objects {
     /// The tree is missing or damaged.
     pub fn level(&self, tree: &ObjectId) -> Result<Level, Error> {
         let mut entries = self
-            .with_bytes(to_raw(tree)?, ObjectType::Tree, |bytes| self.parse(bytes))?
+            .with_bytes(self.to_raw(tree)?, ObjectType::Tree, |bytes| {
+                self.parse(bytes)
+            })?
             .ok_or_else(|| Error::Malformed {
                 what: format!("the tree {tree}"),
             })?;

@@ -59,7 +59,7 @@ impl Objects {
     /// # Errors
     /// It is missing, damaged or no blob.
     pub fn read_blob(&self, oid: &ObjectId) -> Result<Vec<u8>, Error> {
-        self.with_bytes(to_raw(oid)?, ObjectType::Blob, <[u8]>::to_vec)
+        self.with_bytes(self.to_raw(oid)?, ObjectType::Blob, <[u8]>::to_vec)
     }
 
     /// The size of a blob in bytes.
@@ -69,7 +69,7 @@ impl Objects {
     pub fn blob_size(&self, oid: &ObjectId) -> Result<u64, Error> {
         let odb = self.odb()?;
         let (size, _) = odb
-            .read_header(to_raw(oid)?)
+            .read_header(self.to_raw(oid)?)
             .map_err(failed(format!("read the size of {oid}")))?;
         Ok(size as u64)
     }
@@ -77,7 +77,7 @@ impl Objects {
     /// Whether an object is there.
     #[must_use]
     pub fn contains(&self, oid: &ObjectId) -> bool {
-        match (self.odb(), to_raw(oid)) {
+        match (self.odb(), self.to_raw(oid)) {
             (Ok(odb), Ok(oid)) => odb.exists(oid),
             (Err(_), _) | (_, Err(_)) => false,
         }
@@ -178,7 +178,7 @@ impl Objects {
     pub fn tree_of(&self, commit: &ObjectId) -> Result<ObjectId, Error> {
         let found = self
             .store
-            .find_commit(to_raw(commit)?)
+            .find_commit(self.to_raw(commit)?)
             .map_err(failed(format!("read the commit {commit}")))?;
         Ok(from_raw(found.tree_id()))
     }
@@ -190,7 +190,7 @@ impl Objects {
     pub fn commit_time(&self, commit: &ObjectId) -> Result<Timestamp, Error> {
         let found = self
             .store
-            .find_commit(to_raw(commit)?)
+            .find_commit(self.to_raw(commit)?)
             .map_err(failed(format!("read the commit {commit}")))?;
         Timestamp::from_second(found.time().seconds()).map_err(|_| Error::Malformed {
             what: format!("the date of {commit}"),
@@ -218,6 +218,19 @@ impl Objects {
         let text = format!("{}\n\n{}\n", lines.join("\n"), message.trim_end());
         self.write_raw(ObjectType::Commit, text.as_bytes())
             .map(from_raw)
+    }
+
+    /// The library's form of an id.
+    ///
+    /// One of the other hash, from a record of what once stood here, is
+    /// refused: the library would read beyond it.
+    pub(super) fn to_raw(&self, oid: &ObjectId) -> Result<Oid, Error> {
+        if ObjectFormat::of(oid) != self.format {
+            return Err(Error::Malformed {
+                what: format!("the id {oid}, where objects are named by {}", self.format),
+            });
+        }
+        to_raw(oid)
     }
 
     pub(super) fn odb(&self) -> Result<git2::Odb<'_>, Error> {
@@ -273,14 +286,17 @@ fn require_handle(
 ) -> Result<PathBuf, Error> {
     let ours = handle.parent().unwrap_or(handle).to_owned();
     let handle = handle.to_owned();
+    let config = format.bare_config();
+    // Another repository may stand at the same place since, of another hash.
     let leads_there = |handle: &Path| {
         fs::read_link(handle.join("objects")).is_ok_and(|target| target == objects_dir)
+            && fs::read_to_string(handle.join("config")).is_ok_and(|text| text == config)
     };
     if leads_there(&handle) {
         return Ok(handle);
     }
     if handle.exists() {
-        // The repository was moved since.
+        // The repository was moved or made anew since.
         fs::remove_dir_all(&handle).map_err(Error::file("remove", &handle))?;
     }
     fs::create_dir_all(&ours).map_err(Error::file("make", &ours))?;
@@ -293,7 +309,7 @@ fn require_handle(
         fs::write(&path, text).map_err(Error::file("write", &path))
     };
     put("HEAD", "ref: refs/heads/none\n")?;
-    put("config", &format.bare_config())?;
+    put("config", &config)?;
     let refs = made.path().join("refs");
     fs::create_dir(&refs).map_err(Error::file("make", &refs))?;
     let objects = made.path().join("objects");

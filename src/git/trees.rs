@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use git2::{ObjectType, Oid};
 
-use super::objects::{from_raw, to_raw};
+use super::objects::from_raw;
 use super::{Error, Objects};
 use crate::model::{ObjectId, RepoPath, TreeMode};
 
@@ -112,7 +112,7 @@ impl Objects {
 
     fn entries_from(&self, tree: &ObjectId, start: Vec<u8>) -> Result<Vec<TreeEntry>, Error> {
         let mut found = Vec::new();
-        let mut open = vec![(start, to_raw(tree)?)];
+        let mut open = vec![(start, self.to_raw(tree)?)];
         while let Some((prefix, oid)) = open.pop() {
             for entry in self.raw_tree(oid)? {
                 // It would stand for another directory's file.
@@ -142,7 +142,7 @@ impl Objects {
     /// # Errors
     /// A tree is missing or damaged.
     pub fn subtree(&self, tree: &ObjectId, path: &RepoPath) -> Result<Option<ObjectId>, Error> {
-        let mut oid = to_raw(tree)?;
+        let mut oid = self.to_raw(tree)?;
         for part in path.components() {
             let entries = self.raw_tree(oid)?;
             let found = entries.into_iter().find(|entry| entry.name == part);
@@ -160,7 +160,7 @@ impl Objects {
     /// A tree is missing or damaged.
     pub fn entry(&self, tree: &ObjectId, path: &RepoPath) -> Result<Option<TreeEntry>, Error> {
         let parts: Vec<&[u8]> = path.components().collect();
-        let mut oid = to_raw(tree)?;
+        let mut oid = self.to_raw(tree)?;
         for (depth, part) in parts.iter().enumerate() {
             let Some(entry) = self.raw_tree(oid)?.into_iter().find(|e| e.name == *part) else {
                 return Ok(None);
@@ -194,12 +194,12 @@ impl Objects {
         for edit in edits {
             match edit {
                 TreeEdit::Put { path, mode, oid } => {
-                    root.insert(path, Leaf::Put(*mode, to_raw(oid)?));
+                    root.insert(path, Leaf::Put(*mode, self.to_raw(oid)?));
                 }
                 TreeEdit::Remove { path } => root.insert(path, Leaf::Remove),
             }
         }
-        match self.apply(Some(to_raw(base)?), &root)? {
+        match self.apply(Some(self.to_raw(base)?), &root)? {
             Some(tree) => Ok(from_raw(tree)),
             None => self.empty_tree(),
         }

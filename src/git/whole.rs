@@ -4,7 +4,6 @@
 //! person who prunes in between takes them away: a ref to what is not there
 //! would look like kept work.
 
-use super::objects::to_raw;
 use super::{Error, Objects};
 use crate::model::{ObjectId, TreeMode};
 
@@ -22,13 +21,13 @@ impl Objects {
         };
         // A tree that is missing on the way is the answer, not an error; that
         // the base can be read is known from its own tree.
-        self.raw_tree(to_raw(base)?)?;
+        self.raw_tree(self.to_raw(base)?)?;
         let Ok(differences) = self.differences(base, &tree) else {
             return Ok(false);
         };
         let odb = self.odb()?;
         let is_there = |(mode, oid): &(TreeMode, ObjectId)| {
-            *mode == TreeMode::Gitlink || to_raw(oid).is_ok_and(|oid| odb.exists(oid))
+            *mode == TreeMode::Gitlink || self.to_raw(oid).is_ok_and(|oid| odb.exists(oid))
         };
         Ok(differences
             .iter()

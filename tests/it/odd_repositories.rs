@@ -282,6 +282,48 @@ fn objects_may_be_named_by_the_longer_hash() {
 }
 
 #[test]
+fn another_repository_may_stand_where_one_was() {
+    let env = TestEnv::new();
+    let path = env.root().join("again");
+    for format in ["sha1", "sha256", "sha1"] {
+        env.make_dir(&path);
+        let repo = env.adopt(path.clone());
+        repo.git([
+            "init",
+            "-q",
+            "-b",
+            "main",
+            &format!("--object-format={format}"),
+        ]);
+        fill(&repo);
+        repo.expect_same_inside(repo.root());
+        let held = repo.agent_integrating("hold", "echo x > held.txt");
+        let id = text(only_agent(&held.expect_code(0).json()), "id").to_owned();
+        fs::remove_dir_all(&path).expect("because it is the test's");
+        env.make_dir(&path);
+        let other = match format {
+            "sha1" => "sha256",
+            _ => "sha1",
+        };
+        repo.git([
+            "init",
+            "-q",
+            "-b",
+            "main",
+            &format!("--object-format={other}"),
+        ]);
+        fill(&repo);
+        // What the record names is not there, and nothing worse comes of it.
+        let code = repo.cofferdam(["apply", &id]).code;
+        assert!((1..=70).contains(&code), "{code}");
+        repo.cofferdam(["gc", "--older", "0s"]).expect_code(0);
+        fs::remove_dir_all(&path).expect("because it is the test's");
+    }
+    env.make_dir(&path);
+    env.adopt(path).git(["init", "-q"]);
+}
+
+#[test]
 fn a_clone_may_be_shallow_or_partial() {
     for option in ["--depth=1", "--filter=blob:none"] {
         let env = TestEnv::new();

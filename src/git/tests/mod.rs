@@ -382,6 +382,12 @@ fn objects_of_the_longer_hash_are_what_git_makes_them() {
         fixture.git(&["hash-object", "large"]).trim()
     );
     fixture.git(&["fsck", "--strict"]);
+    // The library would read beyond an id of the other hash.
+    let other: ObjectId = ObjectFormat::Sha1
+        .empty_tree()
+        .parse()
+        .expect("because it is one");
+    assert!(objects.read_blob(&other).is_err() && !objects.contains(&other));
 }
 
 #[test]
