@@ -34,6 +34,6 @@ step format cargo fmt --all --check
 step lint cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 step tidy cargo test --locked --quiet --test tidy
 step test cargo test --workspace --locked
-step longer-hash env GIT_DEFAULT_HASH=sha256 cargo test --locked --lib -- git:: workspace:: integration::
+step longer-hash env GIT_DEFAULT_HASH=sha256 cargo test --locked --lib -- git:: workspace::
 step doc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 printf '== everything passed, %d s\n' "$((SECONDS - begin))"
