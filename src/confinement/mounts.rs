@@ -159,7 +159,9 @@ fn hide_files(input: &Input<'_>, rules: &[FileRule], mounts: &mut Vec<Mount>) {
     covers.extend(TEMPORARY.map(PathBuf::from));
     // Settings that are listed one by one are no links, and hidden by nothing.
     let listed = |rule: &&FileRule| {
-        let of_list = |open: &[PathBuf]| open.contains(&rule.path.0);
+        // Both as they were listed: part by part it would be most of the work.
+        let same = |path: &PathBuf| path.as_os_str() == rule.path.0.as_os_str();
+        let of_list = |open: &[PathBuf]| open.iter().any(same);
         !host.open_settings.is_some_and(of_list)
     };
     let shown: Vec<(PathBuf, &Path)> = rules

@@ -176,8 +176,6 @@ fn make_private_directories(home: &Path, tmp: &Path) -> std::io::Result<()> {
         ".local/share",
         ".local/state",
         ".cargo",
-        ".gradle",
-        ".m2/repository",
     ] {
         fs::create_dir_all(home.join(name))?;
     }

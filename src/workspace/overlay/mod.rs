@@ -54,6 +54,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// After so long the files of a base in use are looked at once more: to do it
 /// for every agent would cost more than all else that one costs.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// After so long its directories are: agents that start together share a look.
+const LOOK_AT_DIRECTORIES_AGAIN: Duration = Duration::from_secs(1);
 
 /// Layers of one snapshot, by what is carried along.
 type ByCarried = HashMap<Vec<String>, Arc<Layers>>;
@@ -70,21 +72,40 @@ struct Overlay {
 #[derive(Debug)]
 struct Layers {
     base: Base,
-    /// When all files of the base were looked at last.
-    looked_over: Mutex<Timestamp>,
+    looked: Mutex<Looked>,
     delta: PathBuf,
     warnings: Vec<Warning>,
 }
 
+/// When a base was looked at last.
+#[derive(Debug)]
+struct Looked {
+    at_files: Timestamp,
+    at_directories: Timestamp,
+}
+
+impl Looked {
+    fn now(now: Timestamp) -> Self {
+        Self {
+            at_files: now,
+            at_directories: now,
+        }
+    }
+}
+
 impl Layers {
     fn are_still_as_made(&self, now: Timestamp) -> bool {
-        let looked_over = self.looked_over.lock();
-        let mut looked_over = looked_over.unwrap_or_else(PoisonError::into_inner);
-        if is_within(*looked_over, LOOK_AGAIN, now) {
+        let looked = self.looked.lock();
+        let mut looked = looked.unwrap_or_else(PoisonError::into_inner);
+        if !is_within(looked.at_files, LOOK_AGAIN, now) {
+            *looked = Looked::now(now);
+            return self.base.is_still_as_made(Look::AtFiles);
+        }
+        if !is_within(looked.at_directories, LOOK_AT_DIRECTORIES_AGAIN, now) {
+            looked.at_directories = now;
             return self.base.is_still_as_made(Look::AtDirectories);
         }
-        *looked_over = now;
-        self.base.is_still_as_made(Look::AtFiles)
+        true
     }
 }
 
@@ -179,7 +200,7 @@ impl Overlay {
         let _room = need::reserve(&self.place, carry::needs(order)?)?;
         let warnings = delta::make(order, &base, delta.path())?;
         let layers = Arc::new(Layers {
-            looked_over: Mutex::new(order.now),
+            looked: Mutex::new(Looked::now(order.now)),
             base,
             delta: delta.keep(),
             warnings,
