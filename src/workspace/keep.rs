@@ -39,9 +39,19 @@ pub(super) fn put_aside(
         if let Some(directory) = target.parent() {
             fs::create_dir_all(directory).map_err(file("make", directory))?;
         }
-        if source.symlink_metadata().is_ok() {
-            give_back(&source);
-            fs::rename(&source, &target).map_err(file("keep", &source))?;
+        let above = top.iter().rposition(|b| *b == b'/').unwrap_or(0);
+        let shows = aside.see_through.contains(&top[..above]);
+        let behind = match (aside.submodules.contains(top), shows) {
+            (true, shows) => Behind::Empty { hides: shows },
+            (false, true) => Behind::Whiteout,
+            (false, false) => Behind::Nothing,
+        };
+        match source.symlink_metadata().is_ok() {
+            true => {
+                give_back(&source);
+                behind.take(&source, &target)?;
+            }
+            false => behind.make(&source)?,
         }
         let inside = |path: &[u8]| match path.len() == top.len() {
             true => target.clone(),
@@ -58,16 +68,43 @@ pub(super) fn put_aside(
             // A directory of which nothing but its being there was new.
             fs::create_dir(&target).map_err(file("keep", &target))?;
         }
-        let above = top.iter().rposition(|b| *b == b'/').unwrap_or(0);
-        let shows = aside.see_through.contains(&top[..above]);
-        match (aside.submodules.contains(top), shows) {
-            (true, shows) => empty(&source, shows)?,
-            (false, true) => hide(&source)?,
-            (false, false) => {}
-        }
         kept.push(relative);
     }
     Ok(kept)
+}
+
+/// What stands in the workspace once something was taken out of it.
+#[derive(Debug, Clone, Copy)]
+enum Behind {
+    Nothing,
+    /// A mark, so that what lies below does not show.
+    Whiteout,
+    /// The directory of a submodule.
+    Empty {
+        hides: bool,
+    },
+}
+
+impl Behind {
+    fn make(self, path: &Path) -> Result<(), Error> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Whiteout => hide(path),
+            Self::Empty { hides } => empty(path, hides),
+        }
+    }
+
+    /// Moves `source` to `target` and leaves this behind, in one step: whoever
+    /// looks between two would take a submodule for one that was removed.
+    fn take(self, source: &Path, target: &Path) -> Result<(), Error> {
+        let flags = match self {
+            Self::Nothing => rustix::fs::RenameFlags::NOREPLACE,
+            Self::Whiteout | Self::Empty { .. } => rustix::fs::RenameFlags::EXCHANGE,
+        };
+        self.make(target)?;
+        rustix::fs::renameat_with(CWD, source, CWD, target, flags)
+            .map_err(|errno| file("keep", source)(errno.into()))
+    }
 }
 
 /// The outermost of the paths in which a path lies, itself included.
