@@ -54,7 +54,7 @@ pub(super) async fn look(
     let (making, tree, place, step_) =
         (order.clone(), tree.clone(), directory.clone(), step.clone());
     let id = agent.clone();
-    let workspace = blocking(move || -> Result<Workspace, Error> {
+    let workspace = blocking(move || -> Result<Option<Workspace>, Error> {
         making
             .errand
             .footprint
@@ -64,7 +64,12 @@ pub(super) async fn look(
         scratch_copy(&making, &tree, (&id, &place))
     })
     .await??;
-    let verdict = run(order, &workspace, &agent, command).await;
+    let verdict = match workspace {
+        Some(workspace) => run(order, &workspace, &agent, command).await,
+        None => Ok(Verdict::Stopped(
+            stopped(order).unwrap_or(StopReason::Cancelled),
+        )),
+    };
     let (removing, place) = (order.clone(), directory);
     blocking(move || -> Result<(), Error> {
         workspace::dispose(&place).map_err(|error| Error::at(Stage::Cleanup, error))?;
@@ -78,11 +83,22 @@ pub(super) async fn look(
     verdict
 }
 
+/// Why nobody waits for the answer any more, if so.
+fn stopped(order: &LandOrder) -> Option<StopReason> {
+    let now = order.site.clock.now();
+    match order.deadline {
+        _ if order.cancel.is_cancelled() => Some(StopReason::Cancelled),
+        Some(deadline) if deadline.has_passed(now) => Some(StopReason::Deadline),
+        Some(_) | None => None,
+    }
+}
+
+/// A workspace of the tree; `None` once it is not wanted any more.
 fn scratch_copy(
     order: &LandOrder,
     tree: &ObjectId,
     (agent, place): (&crate::model::AgentId, &std::path::Path),
-) -> Result<Workspace, Error> {
+) -> Result<Option<Workspace>, Error> {
     let fault = |error: crate::git::Error| Error::at(Stage::Integration, error);
     let objects = order.repo.objects().map_err(fault)?;
     let commit = objects
@@ -103,21 +119,25 @@ fn scratch_copy(
         .machine
         .ground(&order.repo, &order.errand.directory, &bases);
     let (backend, _) = workspace::choose(WorkspaceChoice::Auto, ground).map_err(making)?;
-    backend
-        .create(&workspace::Order {
-            repo: &order.repo,
-            snapshot: &snapshot,
-            agent,
-            dir: place,
-            mode,
-            carry: &[],
-            writer: workspace::Access::Writer,
-            // It differs little from what its agent started from, so there is
-            // a checkout to stand on.
-            stop: workspace::Stop::NEVER,
-            now: order.site.clock.now(),
-        })
-        .map_err(making)
+    // There may be a whole checkout to make or to wait for: days may lie
+    // between a run and the check of what it left.
+    let unwanted = || stopped(order).is_some();
+    let made = backend.create(&workspace::Order {
+        repo: &order.repo,
+        snapshot: &snapshot,
+        agent,
+        dir: place,
+        mode,
+        carry: &[],
+        writer: workspace::Access::Writer,
+        stop: workspace::Stop::when(&unwanted),
+        now: order.site.clock.now(),
+    });
+    match made {
+        Ok(workspace) => Ok(Some(workspace)),
+        Err(workspace::Error::Stopped) => Ok(None),
+        Err(error) => Err(making(error)),
+    }
 }
 
 async fn run(
