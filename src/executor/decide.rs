@@ -218,7 +218,10 @@ impl Executor {
     pub fn discard(&self, found: &FoundAgent) -> Result<Decided, Error> {
         self.book().require_over(&found.record.run)?;
         let agent = found.agent();
-        if agent.result.reference.is_none() {
+        let holds = agent.result.reference.is_some()
+            || agent.result.kept.is_some()
+            || matches!(agent.result.history, Some(HistoryRecord::Kept { .. }));
+        if !holds {
             return Err(nothing_to_apply(agent, "discard"));
         }
         let repo = self.repository(std::path::Path::new(&found.record.repo))?;
