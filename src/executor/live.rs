@@ -127,8 +127,8 @@ impl Live {
 /// The record of a run as it stands on the disk; `None` where there is none.
 ///
 /// # Errors
-/// The record cannot be read or is none. A journal that is damaged is named in
-/// the log and left out.
+/// The record cannot be read or is none. A journal that is damaged says what it
+/// says up to there: each line is all of an agent.
 pub(super) fn read(state: &StateDir, run: &RunId) -> Result<Option<RunRecord>, Error> {
     let path = state.record_path(run);
     let Some(bytes) = store::read_file(&path)? else {
@@ -137,8 +137,13 @@ pub(super) fn read(state: &StateDir, run: &RunId) -> Result<Option<RunRecord>, E
     let mut record: RunRecord = store::from_json(&path, &bytes)?;
     let journal = state.run_dir(run).join(JOURNAL);
     if journal.exists() {
-        match store::read_journal::<Entry>(&journal) {
-            Ok(entries) => replay(&mut record, &bytes, entries),
+        match store::read_journal_prefix::<Entry>(&journal) {
+            Ok((entries, whole)) => {
+                replay(&mut record, &bytes, entries);
+                if !whole {
+                    tracing::debug!(%run, "the last of what a run noted cannot be read");
+                }
+            }
             Err(error) => tracing::warn!(%run, %error, "what a run noted last cannot be read"),
         }
     }
@@ -274,6 +279,23 @@ mod tests {
             .expect("because it is there");
         file.write_all(b"00000000 {\"agent\":[0,")
             .expect("because there is room");
+        assert_eq!(
+            run.states_on_disk(),
+            [AgentState::Running, AgentState::Requested]
+        );
+    }
+
+    #[test]
+    fn what_stands_before_a_damaged_line_holds() {
+        let run = Fixture::begun();
+        run.enters(0, AgentState::Running);
+        let journal = run.state().run_dir(&RunId::from_bits(7)).join(JOURNAL);
+        let good = fs::read(&journal).expect("because it is there");
+        run.enters(1, AgentState::Running);
+        let mut all = fs::read(&journal).expect("because it is there");
+        all[good.len() + 20] ^= 1;
+        all.extend(&good[..good.len() / 2]);
+        fs::write(&journal, all).expect("because it is ours");
         assert_eq!(
             run.states_on_disk(),
             [AgentState::Running, AgentState::Requested]

@@ -20,7 +20,7 @@
 //! - `denials`: what agents are denied, told while they run
 //! - `site`: the machine and its repository, opened once · `host`: what of the
 //!   machine a cage has to know
-//! - `recover`: what dead runs left
+//! - `recover`: what dead runs left · `unnoted`: what their notes passed over
 //! - `decide`: `apply`, `discard` and `gc`
 //! - `book`: the records on disk · `live`: that of a run that is on
 //!
@@ -52,6 +52,7 @@ mod setup;
 mod site;
 mod steps;
 mod tool_settings;
+mod unnoted;
 mod verify;
 
 pub use book::{Book, FoundAgent};

@@ -7,7 +7,7 @@
 //! but whether the first process of a dead run's cage is gone.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cofferdam_sandbox::{Reach, sweep_groups};
 
@@ -15,11 +15,12 @@ use super::errand::give_up_ballast;
 use super::error::{Error, Stage};
 use super::place;
 use super::site::Site;
+use super::unnoted::{self, agents};
 use crate::cleanup::{self, Footprint, INIT, Noting, Places, Salvaged, Settled, Step};
 use crate::git::Repository;
 use crate::model::{
-    AgentId, AgentRecord, AgentState, CleanupReport, Event, EventKind, ExitCode, Integration,
-    IntegrationStatus, KeptRecord, LeftOver, Outcome, PathText, RunId, RunRecord,
+    AgentRecord, AgentState, CleanupReport, Event, EventKind, ExitCode, Integration,
+    IntegrationStatus, LeftOver, Outcome, RunId, RunRecord,
 };
 use crate::store::{Lease, Lock};
 use crate::workspace;
@@ -77,6 +78,15 @@ pub(super) fn settle_open(
         Some((run, _)) => site.state.kept_root(&run),
         None => site.state.path().join("kept"),
     };
+    if let Err(error) = unnoted::take_on(footprint) {
+        return Settled {
+            quarantined: Vec::new(),
+            report: CleanupReport {
+                complete: false,
+                left: vec![left(footprint.directory(), error)],
+            },
+        };
+    }
     let trash = site.state.trash_dir();
     let places = Places {
         kept: &kept,
@@ -182,7 +192,9 @@ fn recover_one(
         Err(error) => {
             return Err(left(
                 directory,
-                format_args!("its journal cannot be read: {error}"),
+                format_args!(
+                    "its journal cannot be read: {error}; what its agents wrote is in `agents/*/tree` there"
+                ),
             ));
         }
     };
@@ -196,10 +208,12 @@ fn recover_one(
     let settled = match Path::new(&place.common_dir).exists() {
         true => match site.repository(Path::new(&place.top)) {
             Ok(repo) if repo.common_dir().as_os_str() == place.common_dir => {
-                settle_open(site, &repo, &footprint, &mut |found| {
+                let settled = settle_open(site, &repo, &footprint, &mut |found| {
                     pinned += usize::from(found.reference.is_some());
                     note_in_book(site, run, found)
-                })
+                });
+                unnoted::name_results(site, &repo, run).map_err(|error| named(&error))?;
+                settled
             }
             Ok(_) => {
                 return Err(left(
@@ -218,7 +232,7 @@ fn recover_one(
         // agents' files hold is all there is.
         false => {
             cages_empty(directory)?;
-            keep_files(site, run, directory).map_err(|error| named(&error))?
+            unnoted::keep_files(site, run, directory).map_err(|error| named(&error))?
         }
     };
     close_record(site, run, &settled).map_err(|error| named(&error))?;
@@ -245,7 +259,7 @@ fn without_journal(
     let any = !agents(directory).map_err(|error| named(&error))?.is_empty();
     if any {
         cages_empty(directory)?;
-        let settled = keep_files(site, run, directory).map_err(|error| named(&error))?;
+        let settled = unnoted::keep_files(site, run, directory).map_err(|error| named(&error))?;
         close_record(site, run, &settled).map_err(|error| named(&error))?;
     }
     cleanup::discard_directory(directory, &site.state.trash_dir())
@@ -255,75 +269,6 @@ fn without_journal(
         pinned: 0,
         report: CleanupReport::clean(),
     }))
-}
-
-/// Keeps the files of every workspace as plain files, for a run that nobody
-/// can capture any more: its repository or its journal is gone.
-///
-/// Of a merged view these are the files that the agent wrote and those that
-/// the parent had not committed; what both lie over stands in `base.json`.
-fn keep_files(site: &Site, run: &RunId, directory: &Path) -> std::io::Result<Settled> {
-    let mut quarantined = Vec::new();
-    for agent in agents(directory)? {
-        let Ok(id) = agent
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .parse::<AgentId>()
-        else {
-            continue;
-        };
-        let (tree, kept) = (agent.join("tree"), site.state.kept_dir(run, &id));
-        if !tree.exists() {
-            continue;
-        }
-        fs::create_dir_all(&kept)?;
-        fs::rename(&tree, kept.join("tree"))?;
-        drop(fs::copy(agent.join("base.json"), kept.join("base.json")));
-        // Its entry among the parent's worktrees, if there still is one.
-        if let Err(error) = workspace::dispose(&agent) {
-            tracing::warn!(%error, agent = %id, "a workspace could not be taken away whole");
-        }
-        quarantined.push(id);
-    }
-    note_kept(site, run, &quarantined);
-    let layers = directory.join("layers");
-    if !quarantined.is_empty() && layers.exists() {
-        fs::rename(&layers, site.state.kept_root(run).join("layers"))?;
-    }
-    Ok(Settled {
-        quarantined,
-        report: CleanupReport::clean(),
-    })
-}
-
-/// Says where the files of agents are whose work is under no ref.
-fn note_kept(site: &Site, run: &RunId, agents: &[AgentId]) {
-    for id in agents {
-        let directory = site.state.kept_dir(run, id);
-        let directory = directory.to_string_lossy().into_owned();
-        tracing::error!(%run, agent = %id, kept = directory, "nothing says any more what an agent's files belong to: they are kept");
-        let kept = KeptRecord {
-            directory,
-            paths: vec![PathText::from_raw(b"tree")],
-            until: site.kept_until(),
-        };
-        let noted = site
-            .book()
-            .amend(run, id, |agent| agent.result.kept = Some(kept));
-        if let Err(error) = noted {
-            tracing::warn!(%error, "a record does not say where files are kept");
-        }
-    }
-}
-
-/// The directories of a run's agents; none where it never came that far.
-fn agents(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
-    match fs::read_dir(directory.join("agents")) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
 }
 
 /// Makes sure that no process of a run's cages is left to write.

@@ -226,7 +226,7 @@ impl Run {
 
     /// The ref under which an agent's work is pinned.
     pub(super) fn result_ref(&self, agent: &AgentId) -> String {
-        format!("refs/cofferdam/{}/{agent}", self.errand.id)
+        super::unnoted::result_ref(&self.errand.id, agent)
     }
 
     /// Ends the run: settles what is open, closes the record, gives up the lease.

@@ -183,6 +183,18 @@ impl Objects {
         Ok(from_raw(found.tree_id()))
     }
 
+    /// The first parent of a commit, if it has one.
+    ///
+    /// # Errors
+    /// It is missing, damaged or no commit.
+    pub fn first_parent(&self, commit: &ObjectId) -> Result<Option<ObjectId>, Error> {
+        let found = self
+            .store
+            .find_commit(self.to_raw(commit)?)
+            .map_err(failed(format!("read the commit {commit}")))?;
+        Ok(found.parent_ids().next().map(from_raw))
+    }
+
     /// When a commit was committed.
     ///
     /// # Errors

@@ -136,6 +136,25 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     scan(path).map(|(entries, _)| entries)
 }
 
+/// Reads the entries of a journal up to whatever cannot be read, and whether
+/// that is its end.
+///
+/// For journals of which every beginning is true.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_prefix<T: DeserializeOwned>(path: &Path) -> Result<(Vec<T>, bool), Error> {
+    let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
+    let mut entries = Vec::new();
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        match payload(line).map(serde_json::from_slice) {
+            Some(Ok(entry)) => entries.push(entry),
+            Some(Err(_)) | None => return Ok((entries, false)),
+        }
+    }
+    Ok((entries, true))
+}
+
 /// Reads the first entry of a journal, whatever follows it; `None` when it
 /// has none yet.
 ///

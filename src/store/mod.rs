@@ -31,7 +31,9 @@ mod shared;
 
 pub use approvals::{Approvals, content_hash};
 pub use error::Error;
-pub use journal::{Journal, Sync, read as read_journal, read_first};
+pub use journal::{
+    Journal, Sync, read as read_journal, read_first, read_prefix as read_journal_prefix,
+};
 pub use layout::StateDir;
 pub use lease::{Lease, Lock};
 pub use measure::{Measure, measure};

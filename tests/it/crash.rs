@@ -211,3 +211,58 @@ fn a_run_without_its_journal_is_taken_away_and_its_work_is_kept() {
         assert!(!kept.exists());
     }
 }
+
+/// The one run's directory, of a launcher that was killed.
+fn dead_run(env: &TestEnv, repo: &Repo<'_>) -> std::path::PathBuf {
+    let run = repo.ready(&[], "echo work > n.txt; echo ready; sleep 1000");
+    run.signal(Signal::KILL);
+    run.wait().expect_code(137);
+    let mut runs = fs::read_dir(env.state().join("runs")).expect("because there was one");
+    let run = runs.next().expect("because one was made");
+    run.expect("because it lists").path()
+}
+
+#[test]
+fn a_journal_that_lost_its_last_lines_loses_no_work() {
+    for env in TestEnv::identities() {
+        let repo = env.repo();
+        let journal = dead_run(&env, &repo).join("journal");
+        let lines = fs::read_to_string(&journal).expect("because a run has one");
+        // The first names the run, the second its snapshot, the third the agent.
+        let keeps: String = lines.split_inclusive('\n').take(2).collect();
+        assert!(keeps.len() < lines.len(), "{lines}");
+        fs::write(&journal, keeps).expect("because it is ours");
+        repo.cofferdam(["gc"]).expect_code(0);
+
+        let listed = listed(&repo);
+        let agent = only_agent(&listed);
+        assert_eq!(repo.show(text(&agent["result"], "ref"), "n.txt"), "work\n");
+        assert_eq!(worktrees(&repo), 1);
+    }
+}
+
+#[test]
+fn a_record_that_lost_its_last_lines_still_names_every_result() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let plan = repo.plan(
+        "[[task]]\nname = \"first\"\nintegrate = \"never\"\n\
+         command = [\"sh\", \"-c\", \"echo done > f.txt\"]\n\
+         [[task]]\nname = \"second\"\ncommand = [\"sh\", \"-c\", \"sleep 1000\"]\n",
+    );
+    let run = repo.start(["run", "--events", "-", shown(&plan)]);
+    run.wait_for_text("\"state\":\"cleaned\"");
+    run.signal(Signal::KILL);
+    run.wait();
+    let mut runs = fs::read_dir(env.state().join("runs")).expect("because there was one");
+    let run = runs.next().expect("because one was made");
+    let notes = run.expect("because it lists").path().join("agents.live");
+    fs::remove_file(notes).expect("because a run has one");
+    repo.cofferdam(["gc"]).expect_code(0);
+
+    let listed = listed(&repo);
+    let named = |agent: &&Value| agent["name"] == "first";
+    let agent = agents(&listed).iter().find(named).expect("because it ran");
+    assert_eq!(repo.show(text(&agent["result"], "ref"), "f.txt"), "done\n");
+    assert_eq!(agent["changes"][0]["path"], "f.txt", "{agent:#}");
+}

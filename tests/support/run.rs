@@ -204,6 +204,13 @@ impl Running {
             .wait(|written| written.bytes.iter().filter(|byte| **byte == b'\n').count() >= count);
     }
 
+    /// Waits until its standard output has this text in it or is closed.
+    pub(crate) fn wait_for_text(&self, text: &str) {
+        let text = text.as_bytes();
+        self.stdout
+            .wait(|written| written.bytes.windows(text.len()).any(|part| part == text));
+    }
+
     /// Gives it a line on its standard input.
     #[track_caller]
     pub(crate) fn say(&mut self, line: &str) {
