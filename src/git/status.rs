@@ -132,6 +132,34 @@ impl Repository {
             .ok()
             .filter(|_| output.status.success()))
     }
+
+    /// What a `.gitmodules` file says of where submodules are, by their names.
+    ///
+    /// Includes are not followed; a file that git cannot read names none.
+    ///
+    /// # Errors
+    /// Git could not be run.
+    pub fn submodule_paths(&self, file: &ObjectId) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+        let output = self
+            .git()
+            .at(self.common_dir(), super::Configuration::Hermetic)
+            .arg("config")
+            .arg(format!("--blob={file}"))
+            .args(["--no-includes", "-z", "--get-regexp"])
+            .arg(r"^submodule\..*\.path$")
+            .run()?;
+        if !output.status.success() {
+            return Ok(Vec::new());
+        }
+        let records = output.stdout.split(|byte| *byte == 0);
+        let said = records.filter_map(|record| {
+            let end = record.iter().position(|byte| *byte == b'\n')?;
+            let name = record[..end].strip_prefix(b"submodule.".as_slice())?;
+            let name = name.strip_suffix(b".path".as_slice())?;
+            Some((name.to_vec(), record[end + 1..].to_vec()))
+        });
+        Ok(said.collect())
+    }
 }
 
 fn malformed(what: &str) -> Error {

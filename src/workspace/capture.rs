@@ -21,7 +21,7 @@ use super::ignored::judge;
 use super::keep::put_aside;
 use super::look::warning;
 use super::lowers::{Attributes, Lowers};
-use super::{Access, Capture, Error, Harvest, Workspace, upper, walk};
+use super::{Access, Capture, Error, Harvest, Workspace, submodules, upper, walk};
 use crate::git::{Objects, Renames, TreeEdit};
 use crate::model::{
     ChangeKind, ChangeSet, Ignored, ObjectId, PathText, RepoPath, TreeMode, Warning, WarningKind,
@@ -64,7 +64,12 @@ pub fn capture(workspace: &Workspace, harvest: &Harvest<'_>) -> Result<Capture, 
     }
     ignored.sort_by(|a, b| a.path.cmp(&b.path));
     let edits = edits(workspace, &mut findings)?;
-    let tree = objects.edit_tree(&basis.tree, &edits)?;
+    let mut tree = objects.edit_tree(&basis.tree, &edits)?;
+    let trees = (&basis.tree, &tree);
+    let moved = submodules::moved(&workspace.repo, &objects, trees, &mut findings)?;
+    if !moved.is_empty() {
+        tree = objects.edit_tree(&tree, &moved)?;
+    }
     let changes = objects.diff(&basis.tree, &tree, Renames::Find)?;
     for change in &changes {
         if change.kind != ChangeKind::Deleted

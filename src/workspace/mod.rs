@@ -16,7 +16,7 @@
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper/` (on `lowers`): two ways of finding what changed, one list of it in `findings`
 //! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
-//! - `history`: the commits that an agent made
+//! - `history`: the commits that an agent made · `submodules`: those that it moved
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
 //! - `dispose`: removal
 //!
@@ -50,6 +50,7 @@ mod need;
 mod overlay;
 mod snapshot;
 mod stop;
+mod submodules;
 #[cfg(test)]
 mod tests;
 mod upper;

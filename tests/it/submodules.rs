@@ -53,7 +53,7 @@ fn warned(agent: &Value) -> Vec<(&str, &str)> {
 #[test]
 fn a_submodule_that_an_agent_removes_is_removed_from_the_tree_alone() {
     for backend in backends(&TestEnv::new()) {
-        for script in ["rmdir sub", "git rm -q sub", "git mv sub other"] {
+        for script in ["rmdir sub", "git rm -q sub"] {
             let env = TestEnv::new();
             let repo = with_submodule(&env);
             let agent = run(&repo, backend, script);
@@ -63,7 +63,48 @@ fn a_submodule_that_an_agent_removes_is_removed_from_the_tree_alone() {
             let tree = text(&agent["result"], "tree");
             let listed = repo.git(["ls-tree", "-r", "--name-only", tree]);
             assert!(!listed.contains("sub"), "{script}: {listed}");
-            assert!(!listed.contains("other"), "{script}: {listed}");
+        }
+    }
+}
+
+#[test]
+fn a_submodule_that_an_agent_moves_is_moved_in_the_tree() {
+    for backend in backends(&TestEnv::new()) {
+        let env = TestEnv::new();
+        let repo = with_submodule(&env);
+        let commit = repo.git(["rev-parse", "HEAD:sub"]);
+        let agent = run(&repo, backend, "mkdir deep; git mv sub deep/other");
+        assert_eq!(agent["integration"]["status"], "landed", "{agent:#}");
+        let tree = text(&agent["result"], "tree");
+        let listed = repo.git(["ls-tree", "-r", tree]);
+        assert!(!listed.contains("\tsub"), "{listed}");
+        let moved = format!("160000 commit {}\tdeep/other", commit.trim());
+        assert!(listed.contains(&moved), "{listed}");
+        assert!(warned(&agent).contains(&("sub", "submodule_moved")));
+        assert!(repo.text(".gitmodules").contains("deep/other"));
+    }
+}
+
+/// A list that names what is not so, or is none, is a file like others.
+#[test]
+fn what_a_list_of_submodules_says_alone_moves_none() {
+    for backend in backends(&TestEnv::new()) {
+        for script in [
+            "git config -f .gitmodules submodule.sub.path a.txt",
+            "mkdir x; git config -f .gitmodules submodule.sub.path x",
+            "rmdir sub; mkdir x; git config -f .gitmodules submodule.sub.path ../x",
+            "rmdir sub; mkdir x; echo '[submodule' > .gitmodules",
+        ] {
+            let env = TestEnv::new();
+            let repo = with_submodule(&env);
+            let agent = run(&repo, backend, script);
+            let tree = text(&agent["result"], "tree");
+            let listed = repo.git(["ls-tree", "-r", tree]);
+            let links = listed.lines().filter(|line| line.starts_with("160000"));
+            let links: Vec<_> = links.filter_map(|line| line.split('\t').nth(1)).collect();
+            let stays = !script.starts_with("rmdir");
+            let expected: &[&str] = if stays { &["sub"] } else { &[] };
+            assert_eq!(links, expected, "{script}");
         }
     }
 }

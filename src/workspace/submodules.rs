@@ -1,0 +1,62 @@
+//! Submodules that an agent moved.
+//!
+//! Owns one inference: where the tree's `.gitmodules` names a submodule at
+//! another path than the snapshot's, the directory of the old path is gone and
+//! an empty one stands at the new path, the submodule's commit goes there, as
+//! `git mv` records it. The agent's own index is never asked. What the file
+//! says is the agent's word like any other file of it; the commit is the one
+//! that the parent had.
+
+use std::collections::HashMap;
+
+use super::Error;
+use super::findings::Findings;
+use crate::git::{Objects, Repository, TreeEdit};
+use crate::model::{ObjectId, RepoPath, TreeMode};
+
+const LIST: &[u8] = b".gitmodules";
+
+/// The submodules that moved from `base` to `tree`, as edits of `tree`; their
+/// directories are empty no more.
+///
+/// # Errors
+/// A tree cannot be read, or git not be run.
+pub(super) fn moved(
+    repo: &Repository,
+    objects: &Objects,
+    (base, tree): (&ObjectId, &ObjectId),
+    findings: &mut Findings,
+) -> Result<Vec<TreeEdit>, Error> {
+    let list = RepoPath::from_bytes(LIST).expect("because it is a plain name");
+    let (before, after) = (objects.entry(base, &list)?, objects.entry(tree, &list)?);
+    let (Some(before), Some(after)) = (before, after) else {
+        return Ok(Vec::new());
+    };
+    if before.oid == after.oid || findings.empty_directories.is_empty() {
+        return Ok(Vec::new());
+    }
+    let was: HashMap<Vec<u8>, Vec<u8>> = repo.submodule_paths(&before.oid)?.into_iter().collect();
+    let mut edits = Vec::new();
+    for (name, path) in repo.submodule_paths(&after.oid)? {
+        let from = was.get(&name).filter(|from| **from != path);
+        let (Some(from), Ok(to)) = (from, RepoPath::from_bytes(&path)) else {
+            continue;
+        };
+        let Ok(from) = RepoPath::from_bytes(from) else {
+            continue;
+        };
+        let link = objects.entry(base, &from)?;
+        let link = link.filter(|entry| entry.mode == TreeMode::Gitlink);
+        let gone = objects.entry(tree, &from)?.is_none();
+        let empty = findings.empty_directories.iter().position(|one| *one == to);
+        if let (Some(link), true, Some(at)) = (link, gone, empty) {
+            findings.empty_directories.swap_remove(at);
+            edits.push(TreeEdit::Put {
+                path: to,
+                mode: TreeMode::Gitlink,
+                oid: link.oid,
+            });
+        }
+    }
+    Ok(edits)
+}
