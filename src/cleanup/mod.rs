@@ -23,7 +23,7 @@ mod trash;
 
 pub use error::Error;
 pub use footprint::{Footprint, RepositoryPlace, Step};
-pub use pin::{Attempt, capture_and_pin, history_ref};
+pub use pin::{Attempt, capture_and_pin, history_ref, result_of_history};
 pub use settle::{Noting, Places, Salvaged, Settled, settle};
 pub use trash::{discard_directory, empty_trash};
 

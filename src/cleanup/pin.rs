@@ -51,6 +51,12 @@ pub fn history_ref(result: &str) -> String {
     format!("{result}.history")
 }
 
+/// The result beside which a ref holds commits; `None` for other refs.
+#[must_use]
+pub fn result_of_history(history: &str) -> Option<&str> {
+    history.strip_suffix(".history")
+}
+
 /// Takes over the agent's commits and pins them.
 fn history(repo: &Repository, workspace: &Workspace, reference: &str) -> Option<History> {
     let left_out = |error: &dyn std::error::Error| {

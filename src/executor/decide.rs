@@ -19,11 +19,11 @@ use super::site::blocking;
 use super::{Control, Executor};
 use crate::cleanup;
 use crate::confinement::Waivers;
-use crate::git::{Registration, Repository};
+use crate::git::{Objects, Registration, Repository};
 use crate::integration::Authority;
 use crate::model::{
     AgentId, AgentRecord, Event, EventKind, ExitCode, HeldFor, HistoryRecord, IntegrationStatus,
-    Land, LeftOver, OnConflict, RunId, RunRecord,
+    Land, LeftOver, ObjectId, OnConflict, RunId, RunRecord,
 };
 use crate::workspace;
 
@@ -350,7 +350,8 @@ impl Executor {
     ) -> Result<(), Error> {
         let fault = |error: crate::git::Error| Error::at(Stage::Cleanup, error);
         let objects = repo.objects().map_err(fault)?;
-        for (name, commit) in repo.refs_under("refs/cofferdam/").map_err(fault)? {
+        let refs = repo.refs_under("refs/cofferdam/").map_err(fault)?;
+        for (name, commit) in &refs {
             let mut parts = name.split('/').skip(2);
             let (Some(run), Some(leaf)) = (parts.next(), parts.next()) else {
                 continue;
@@ -362,17 +363,14 @@ impl Executor {
             if known || leaf.starts_with("base") {
                 continue;
             }
-            let age = self
-                .site
-                .clock
-                .now()
-                .duration_since(objects.commit_time(&commit).map_err(fault)?);
-            if Duration::try_from(age).unwrap_or_default() < older {
-                done.kept.push(name);
+            let made = made_at(&objects, &refs, (name, commit));
+            let age = made.map(|made| self.site.clock.now().duration_since(made));
+            if age.is_some_and(|age| Duration::try_from(age).unwrap_or_default() < older) {
+                done.kept.push(name.clone());
                 continue;
             }
-            repo.delete_ref(&name, &commit).map_err(fault)?;
-            done.refs.push(name);
+            repo.delete_ref(name, commit).map_err(fault)?;
+            done.refs.push(name.clone());
         }
         for (agent, worktree) in Registration::ours(repo).map_err(fault)? {
             if !worktree.exists() && Registration::unregister(repo, &agent).map_err(fault)? {
@@ -381,6 +379,22 @@ impl Executor {
         }
         Ok(())
     }
+}
+
+/// When a result was made, by the date of its commit; of what has no date that
+/// can be read nobody knows.
+///
+/// The dates of its own commits an agent chose: where there is a result beside
+/// them that one's counts, which is ours.
+fn made_at(
+    objects: &Objects,
+    refs: &[(String, ObjectId)],
+    (name, commit): (&str, &ObjectId),
+) -> Option<jiff::Timestamp> {
+    let result = cleanup::result_of_history(name)
+        .and_then(|result| refs.iter().find(|(other, _)| other == result));
+    let dated = result.map_or(commit, |(_, commit)| commit);
+    objects.commit_time(dated).ok()
 }
 
 fn delete_refs_under(repo: &Repository, prefix: &str) -> Result<Vec<String>, Error> {

@@ -56,7 +56,7 @@ pub use merge_answer::{Message, Stage};
 pub use objects::Objects;
 pub use registration::{RegisteredHead, Registration};
 pub use repository::{Repository, own_dir};
-pub use status::{Status, StatusEntry, SubmoduleState};
+pub use status::{NamedPath, Status, StatusEntry, SubmoduleState};
 #[cfg(fuzzing)]
 pub use trees::try_tree;
 pub use trees::{TreeEdit, TreeEntry};

@@ -139,7 +139,7 @@ impl Repository {
     ///
     /// # Errors
     /// Git could not be run.
-    pub fn submodule_paths(&self, file: &ObjectId) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+    pub fn submodule_paths(&self, file: &ObjectId) -> Result<Vec<NamedPath>, Error> {
         let output = self
             .git()
             .at(self.common_dir(), super::Configuration::Hermetic)
@@ -161,6 +161,9 @@ impl Repository {
         Ok(said.collect())
     }
 }
+
+/// A submodule's name, and where it is.
+pub type NamedPath = (Vec<u8>, Vec<u8>);
 
 fn malformed(what: &str) -> Error {
     Error::Malformed {

@@ -2,6 +2,8 @@
 //!
 //! Owns `ls`, `show`, `diff`, `log`, `apply`, `discard` and `gc`.
 
+use std::fs;
+
 use crate::support::{Repo, TestEnv, agents, only_agent, shown, text};
 
 /// An agent whose new file `n.txt` is held; returns its id.
@@ -236,6 +238,27 @@ fn gc_within_a_repository_takes_nothing_of_another() {
     env.cofferdam_in(&env.outside(), ["gc", "--older", "0s"])
         .expect_code(0);
     assert_eq!(other.added_refs(), [""; 0]);
+}
+
+/// An agent chooses the dates of its commits; they decide nothing of what stays.
+#[test]
+fn the_age_of_what_no_record_names_is_its_results() {
+    for date in ["1000000 +0000", "999999999999999 +0000"] {
+        let env = TestEnv::new();
+        let repo = env.repo();
+        let script = "echo work > w.txt; git add w.txt; \
+                      tree=$(git write-tree); \
+                      commit=$(printf 'tree %s\\nauthor A <a@b> DATE\\ncommitter A <a@b> DATE\\n\\nmine\\n' \
+                      $tree | git hash-object -t commit -w --stdin --literally); git reset -q --hard $commit";
+        repo.agent_integrating("never", &script.replace("DATE", date))
+            .expect_code(0);
+        let refs = repo.added_refs();
+        fs::remove_dir_all(env.state()).expect("because it is the test's");
+        repo.cofferdam(["gc", "--older", "1h"]).expect_code(0);
+        assert_eq!(repo.added_refs(), refs, "{date}");
+        repo.cofferdam(["gc", "--older", "0s"]).expect_code(0);
+        assert_eq!(repo.added_refs(), [""; 0], "{date}");
+    }
 }
 
 #[test]

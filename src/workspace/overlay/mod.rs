@@ -189,6 +189,11 @@ impl Overlay {
             if layers.are_still_as_made(order.now) {
                 return Ok(layers.clone());
             }
+            tracing::error!(
+                base = %layers.base.files().display(),
+                "a shared checkout was changed while agents work on it: compare what they did \
+                 with its files before you use it; later agents get another one"
+            );
             made.remove(order.carry);
         }
         let base = self.base(order)?;
