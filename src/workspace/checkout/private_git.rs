@@ -1,8 +1,9 @@
 //! The private git directory of one workspace.
 //!
 //! Owns making it: HEAD, configuration, refs and rules of its own, objects
-//! borrowed from the parent's. The agent may do to it whatever it likes; no
-//! byte of it is ever read outside the cage.
+//! borrowed from the parent's. The agent may do to it whatever it likes: what
+//! its work is never depends on it, and only `history` reads it again, as bytes
+//! that nobody vouches for.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
