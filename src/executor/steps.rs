@@ -383,15 +383,15 @@ impl Run {
                 message: &message,
             };
             let name = run.result_ref(&seat.agent);
-            let once = || {
-                cleanup::capture_and_pin(&run.repo, &workspace, &harvest, (&name, Attempt::First))
+            let try_to = |attempt| {
+                cleanup::capture_and_pin(&run.repo, &workspace, &harvest, (&name, attempt))
                     .map_err(|error| Error::at(Stage::Capture, error))
             };
-            match once() {
+            match try_to(Attempt::First) {
                 // The agent may have filled the disk.
                 Err(error) if error.exit_code() == ExitCode::Isolation => {
                     give_up_ballast(&run.errand.directory);
-                    once()
+                    try_to(Attempt::Again)
                 }
                 captured => captured,
             }
