@@ -53,7 +53,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// After so long the files of a base in use are looked at once more: to do it
 /// for every agent would cost more than all else that one costs.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
 /// After so long its directories are: agents that start together share a look.
 const LOOK_AT_DIRECTORIES_AGAIN: Duration = Duration::from_secs(1);
 
