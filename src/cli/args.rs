@@ -97,8 +97,8 @@ pub(super) struct RunArgs {
     /// Land results by themselves, hold them, or never land them [default: auto]
     #[arg(long, value_name = "auto|hold|never")]
     pub(super) integrate: Option<String>,
-    /// Land in the worktree, as a commit, or on a branch [default: worktree]
-    #[arg(long, value_name = "worktree|commit|branch[=NAME]")]
+    /// Land in the worktree or on a branch [default: worktree]
+    #[arg(long, value_name = "worktree|branch[=NAME]")]
     pub(super) land: Option<String>,
     /// Decide what happens to a result that conflicts [default: hold]
     #[arg(long, value_name = "hold|markers|ours|theirs")]

@@ -14,8 +14,8 @@ use super::run::{Run, Seat};
 use crate::cleanup::history_ref;
 use crate::model::{
     AgentLedger, AgentRecord, AgentState, CleanupReport, EventKind, ExitCode, ExitStatus,
-    FailurePolicy, HistoryRecord, Integrate, Integration, IntegrationStatus, KeptRecord, Label,
-    OnConflict, Outcome, PathText, ResultRecord, RunRecord, Times,
+    FailurePolicy, HeldFor, HistoryRecord, Integrate, Integration, IntegrationStatus, KeptRecord,
+    Label, OnConflict, Outcome, PathText, ResultRecord, RunRecord, Times,
 };
 use crate::process::{Ended, StopReason};
 use crate::workspace::{Capture, History};
@@ -153,7 +153,19 @@ pub(super) fn note_stopped(agent: &mut AgentRecord, reason: StopReason) {
 }
 
 /// Writes down how a result was integrated; the warnings of the capture stay.
-pub(super) fn note_integration(agent: &mut AgentRecord, integration: Integration) {
+///
+/// `log` has what the check printed, if there was one.
+pub(super) fn note_integration(agent: &mut AgentRecord, integration: Integration, log: &Path) {
+    if agent.outcome == Some(Outcome::Succeeded) {
+        let refused = integration.held_for.contains(&HeldFor::Verify);
+        let reason = || {
+            format!(
+                "its check failed; what it printed is in `{}`",
+                log.display()
+            )
+        };
+        agent.reason = refused.then(reason);
+    }
     let mut warnings = std::mem::take(&mut agent.integration.warnings);
     for warning in &integration.warnings {
         if !warnings.contains(warning) {

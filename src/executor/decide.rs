@@ -16,6 +16,7 @@ use super::error::{Error, Fault, Stage};
 use super::land::{self, Fared, LandOrder, OnLanded};
 use super::recover::{self, Recovered};
 use super::site::blocking;
+use super::verify;
 use super::{Control, Executor};
 use crate::cleanup;
 use crate::confinement::Waivers;
@@ -107,8 +108,9 @@ impl Executor {
             | IntegrationStatus::Rejected
             | IntegrationStatus::NotRequested => ExitCode::Held,
         };
+        let log = verify::log_of(&self.site, &found.record.run, &found.agent().id);
         self.decided(&found, "apply", exit_code, |agent| {
-            super::close::note_integration(agent, integration)
+            super::close::note_integration(agent, integration, &log)
         })
     }
 
@@ -426,10 +428,13 @@ fn delete_if_there(repo: &Repository, name: &str) -> Result<(), Error> {
 }
 
 fn nothing_to_apply(agent: &AgentRecord, verb: &str) -> Error {
-    let message = format!(
-        "{verb} `{}`: it has no result that waits (status {:?})",
-        agent.id, agent.integration.status
-    );
+    let why = match agent.integration.status {
+        IntegrationStatus::Landed => "it has landed",
+        IntegrationStatus::NoChange => "it changed nothing",
+        IntegrationStatus::Rejected => "it was discarded",
+        IntegrationStatus::Held | IntegrationStatus::NotRequested => "there is none",
+    };
+    let message = format!("{verb} `{}`: it has no result that waits: {why}", agent.id);
     Error::at(
         Stage::Integration,
         Fault::new(ExitCode::Usage, message).hint("`cofferdam ls` lists results that wait"),

@@ -41,6 +41,9 @@ fn left_out(warning: &Warning) -> String {
         WarningKind::SubmoduleChanged => "changes inside a submodule did not come along",
         WarningKind::NestedRepository => "a repository of its own did not come along as one",
         WarningKind::SpecialFile => "a socket, pipe or device did not come along",
+        WarningKind::CarriedNothing => {
+            "`--carry` took nothing along: no ignored file matches; name what a directory holds with `DIR/**`"
+        }
         WarningKind::CarriedTracked => {
             "it was not carried along: what the agent starts from has a file of its own there"
         }
@@ -456,8 +459,9 @@ impl Run {
                 conflicts: integration.conflicts.len(),
             },
         );
+        let log = super::verify::log_of(&self.site, &self.errand.id, &seat.agent);
         self.amend(seat, |agent| {
-            super::close::note_integration(agent, integration)
+            super::close::note_integration(agent, integration, &log)
         });
         Ok(())
     }

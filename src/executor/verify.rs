@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::land::LandOrder;
 use super::site::{Site, blocking};
 use crate::cleanup::Step;
 use crate::confinement::OUTPUT_BYTES;
-use crate::model::{Base, Brief, ObjectId, ResourceLimits, WorkspaceChoice};
+use crate::model::{AgentId, Base, Brief, ObjectId, ResourceLimits, RunId, WorkspaceChoice};
 use crate::process::{LineSink, OutputLog, StopReason, Stream, Supervision, supervise};
 use crate::workspace::{self, Workspace};
 
@@ -81,6 +82,12 @@ pub(super) async fn look(
     })
     .await??;
     verdict
+}
+
+/// What the check of an agent's result printed.
+pub(super) fn log_of(site: &Site, run: &RunId, agent: &AgentId) -> PathBuf {
+    let outputs = site.state.outputs_dir(run);
+    outputs.join(format!("{agent}-verify.log"))
 }
 
 /// Why nobody waits for the answer any more, if so.
@@ -175,7 +182,7 @@ async fn run(
         .map_err(|error| Error::at(Stage::Integration, error))?;
     let outputs = order.site.state.outputs_dir(&order.record);
     fs::create_dir_all(&outputs).map_err(|error| Error::at(Stage::Integration, error))?;
-    let path = outputs.join(format!("{}-verify.log", order.agent));
+    let path = log_of(&order.site, &order.record, &order.agent);
     let file = fs::File::create(&path).map_err(|error| Error::at(Stage::Integration, error))?;
     let watch = Supervision {
         deadline: order.deadline,

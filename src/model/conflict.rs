@@ -92,6 +92,8 @@ pub enum WarningKind {
     /// An ignored file that was to be carried along, where what the agent
     /// starts from has a file of its own.
     CarriedTracked,
+    /// A glob of `--carry`, in place of a path, to which no ignored file answers.
+    CarriedNothing,
     /// The agent could not read or hash something; it was kept aside.
     Unreadable,
 }

@@ -4,7 +4,7 @@
 //! the last of which says what to do about whatever waits.
 
 use super::detail::{conflict_line, denial_line, kept_line};
-use super::words::{kind_word, plain, status_word, went_without};
+use super::words::{held_lines, kind_word, plain, status_word, warning_line, went_without};
 use crate::model::{AgentRecord, Event, EventKind, ExitCode, IntegrationStatus, RunRecord};
 
 /// A line for an event that a person wants to see as it happens.
@@ -130,6 +130,9 @@ fn lines_of(record: &RunRecord, step: impl Fn(&AgentRecord) -> Option<String>) -
 fn details(agent: &AgentRecord) -> Vec<String> {
     let mut lines: Vec<String> = agent.reason.iter().map(|reason| plain(reason)).collect();
     lines.extend(went_without(agent));
+    let notes = agent.view_notes.iter();
+    lines.extend(notes.map(|note| format!("saw: {}", plain(note))));
+    lines.extend(held_lines(agent));
     let integration = &agent.integration;
     lines.extend(
         integration
@@ -138,13 +141,7 @@ fn details(agent: &AgentRecord) -> Vec<String> {
             .map(|one| format!("conflict: {}", conflict_line(one))),
     );
     let warnings = integration.warnings.iter();
-    lines.extend(warnings.map(|one| {
-        format!(
-            "note: {} at {}",
-            kind_word(&one.kind),
-            plain(one.path.text())
-        )
-    }));
+    lines.extend(warnings.map(|one| format!("note: {}", warning_line(one))));
     for ignored in &agent.ignored {
         let until = ignored.kept_until.as_deref().unwrap_or("the next gc");
         let path = plain(ignored.path.text());

@@ -3,7 +3,7 @@
 //! Owns the layout of `show`: what was asked, under which contract, what held
 //! it, what it changed and what waits for a decision.
 
-use super::words::{kind_word, plain, status_word, went_without};
+use super::words::{held_lines, kind_word, plain, status_word, warning_line, went_without};
 use crate::model::{AgentRecord, BaseRecord, Change, Conflict, Denial, HistoryRecord, RunRecord};
 
 /// One changed path.
@@ -174,13 +174,9 @@ fn came_of_it(agent: &AgentRecord) -> Vec<Row> {
             .iter()
             .map(|conflict| ("conflict", conflict_line(conflict))),
     );
-    let note = |kind: String, path: &str| format!("{kind} at {}", plain(path));
-    rows.extend(
-        integration
-            .warnings
-            .iter()
-            .map(|one| ("note", note(kind_word(&one.kind), one.path.text()))),
-    );
+    rows.extend(held_lines(agent).into_iter().map(|line| ("held", line)));
+    let warnings = integration.warnings.iter();
+    rows.extend(warnings.map(|one| ("note", warning_line(one))));
     let ignored = agent.ignored.iter();
     rows.extend(ignored.map(|one| {
         (

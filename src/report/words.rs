@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::model::{AgentRecord, IntegrationStatus, Outcome};
+use crate::model::{AgentRecord, HeldFor, IntegrationStatus, Outcome, Warning, WarningKind};
 
 /// The JSON spelling of a plain enum.
 #[must_use]
@@ -50,6 +50,38 @@ pub fn status_word(agent: &AgentRecord) -> String {
         (Some(Outcome::Succeeded), IntegrationStatus::NotRequested) => "kept".to_owned(),
         (Some(outcome), _) => kind_word(&outcome),
     }
+}
+
+/// Why a result waits, and what that means, a line each.
+#[must_use]
+pub(super) fn held_lines(agent: &AgentRecord) -> Vec<String> {
+    let why = |cause: &HeldFor| match cause {
+        // The paths say it themselves.
+        HeldFor::Conflict => None,
+        HeldFor::Verify => Some("the check of the merged tree said no"),
+        HeldFor::Scope => Some("it changes paths outside what it may or claimed"),
+        HeldFor::Review => Some(
+            "a person has to look first: its role asks for it, or it changes what later agents are given or allowed",
+        ),
+        HeldFor::Taint => Some("what it received may not land by itself"),
+        HeldFor::MassDelete => Some("it deletes more than half of all files"),
+    };
+    let causes = agent.integration.held_for.iter();
+    causes.filter_map(why).map(str::to_owned).collect()
+}
+
+/// A warning, and what it means where its name does not say.
+#[must_use]
+pub(super) fn warning_line(warning: &Warning) -> String {
+    let more = match warning.kind {
+        WarningKind::SubmoduleMoved => " (your checkout and your index of it are as they were)",
+        _ => "",
+    };
+    format!(
+        "{} at {}{more}",
+        kind_word(&warning.kind),
+        plain(warning.path.text())
+    )
 }
 
 /// What an agent went without because the caller gave it up by name: said

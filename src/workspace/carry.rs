@@ -40,6 +40,7 @@ pub(super) fn carry(
     let Some(taken) = taken(order, &mut warnings)? else {
         return Ok(warnings);
     };
+    warnings.extend(idle(order, &taken)?);
     let top = order.repo.top();
     let beneath = Beneath::open_root(top).map_err(file("open", top))?;
     for path in taken {
@@ -209,6 +210,21 @@ fn rules(order: &Order<'_>) -> Result<Vec<Rule>, Error> {
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
     let asked = order.carry.iter().map(|glob| Rule::glob(glob));
     lines.map(Rule::parse).chain(asked).collect()
+}
+
+/// Tells of the globs of the request to which nothing that comes along answers.
+fn idle(order: &Order<'_>, taken: &[RepoPath]) -> Result<Vec<Warning>, Error> {
+    let mut idle = Vec::new();
+    for glob in order.carry {
+        let rule = Rule::glob(glob)?;
+        if !taken.iter().any(|path| rule.paths.holds(path)) {
+            idle.push(Warning {
+                path: PathText::from_raw(glob.as_bytes()),
+                kind: WarningKind::CarriedNothing,
+            });
+        }
+    }
+    Ok(idle)
 }
 
 /// Copies one file or link; `None` when it is neither, or has gone.

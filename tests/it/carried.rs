@@ -145,3 +145,16 @@ fn what_cannot_come_along_is_told() {
         assert!(notes.contains("node_modules/own"), "{notes}");
     }
 }
+
+#[test]
+fn a_glob_that_takes_nothing_along_is_told() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    repo.write(".gitignore", "dir/\n");
+    repo.write("dir/file", "ignored\n");
+    for (glob, told) in [("dir", true), ("nothing/**", true), ("dir/**", false)] {
+        let run = repo.cofferdam(["run", "--carry", glob, "--", "true"]);
+        let said = run.expect_code(0).stdout;
+        assert_eq!(said.contains("took nothing along"), told, "{glob}: {said}");
+    }
+}

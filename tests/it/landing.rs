@@ -286,7 +286,7 @@ fn a_check_of_the_merged_tree_decides_on_landing() {
             "run",
             "--json",
             "--verify",
-            "grep -q good n.txt",
+            "grep -q good n.txt || { echo it is bad; false; }",
             "--",
             "sh",
             "-c",
@@ -296,9 +296,20 @@ fn a_check_of_the_merged_tree_decides_on_landing() {
         .json();
 
     before.expect_same(&repo.print());
+    let agent = only_agent(&record);
     assert_eq!(
-        only_agent(&record)["integration"]["held_for"],
+        agent["integration"]["held_for"],
         serde_json::json!(["verify"])
+    );
+    // Who is refused is told where the check says why.
+    let log = text(agent, "reason").split('`').nth(1);
+    let log = std::fs::read_to_string(log.expect("because it names the log"));
+    assert_eq!(log.ok().as_deref(), Some("it is bad\n"));
+    let shown = repo.cofferdam(["show", text(agent, "id")]).expect_code(0);
+    assert!(
+        shown
+            .stdout
+            .contains("the check of the merged tree said no")
     );
 }
 
