@@ -92,7 +92,9 @@ impl Quarantine {
         }
         let packed = self
             .call()
-            .args(["pack-objects", "--revs", "--stdout", "--window=0", "-q"])
+            // What the repository lends is there already, and has no bound.
+            .args(["pack-objects", "--revs", "--local", "--stdout"])
+            .args(["--window=0", "-q"])
             .input(wanted.clone())
             .run()?;
         if !packed.status.success() {

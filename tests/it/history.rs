@@ -84,6 +84,38 @@ fn commits_of_an_agent_whose_launcher_died_are_found() {
     assert_eq!(subject, "kept\n");
 }
 
+/// What an agent checks out is its parent's, however large, and is not taken
+/// over a second time.
+#[test]
+fn what_the_parent_lends_is_not_written_again() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let large = "head -c 30000000 /dev/zero > large && git add large";
+    env.finish(
+        env.command("sh")
+            .args(["-c", large])
+            .current_dir(repo.root()),
+    )
+    .expect_code(0);
+    repo.git(["commit", "-q", "-m", "large"]);
+    repo.git(["rm", "-q", "large"]);
+    repo.git(["commit", "-q", "-m", "small again"]);
+    let blob = repo.git(["rev-parse", "HEAD~1:large"]).trim().to_owned();
+    let stored = repo.path(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]));
+    // Git renews the time of an object that it is given once more.
+    let before = std::fs::metadata(&stored).expect("because git wrote it a moment ago");
+    let script = "git update-index --add --cacheinfo 100644,$(git rev-parse HEAD~1:large),again && \
+                  git commit -qm again && git reset -q --mixed HEAD && echo n > n.txt";
+    let record = repo.agent(script).expect_code(0).json();
+    let agent = only_agent(&record);
+    let kept = &agent["result"]["history"]["kept"];
+    assert_eq!(kept["commits"], 1, "{agent:#}");
+    let name = format!("{}:again", text(kept, "ref"));
+    assert_eq!(repo.git(["rev-parse", &name]).trim(), blob);
+    let after = std::fs::metadata(&stored).expect("because it is the parent's");
+    assert_eq!(before.modified().ok(), after.modified().ok());
+}
+
 /// What is left of a history that is bent, and why.
 fn left_out(agent: &Value) -> &str {
     text(&agent["result"]["history"]["left_out"], "why")
