@@ -9,7 +9,7 @@ use std::fs;
 
 use super::Error;
 use crate::git::{self, Renames, Repository};
-use crate::model::{ChangeSet, Ignored, PathText};
+use crate::model::{ChangeSet, Ignored, ObjectId, PathText};
 use crate::store;
 use crate::workspace::{self, Capture, Harvest, History, Workspace};
 
@@ -65,16 +65,33 @@ fn history(repo: &Repository, workspace: &Workspace, reference: &str) -> Option<
     let History::Taken { tip, .. } = &taken else {
         return Some(taken);
     };
-    // One of an earlier attempt may stand there.
-    let standing = repo.refs_under(reference).unwrap_or_default();
-    if let Some((name, old)) = standing.into_iter().find(|(name, _)| name == reference)
-        && let Err(error) = repo.delete_ref(&name, &old)
-    {
-        return left_out(&error);
-    }
-    match repo.create_ref(reference, tip) {
-        Ok(()) => Some(taken),
+    // Named first, looked at then: what no ref reaches may be pruned between.
+    let whole = name(repo, reference, tip)
+        .and_then(|()| repo.tips())
+        .and_then(|mut known| {
+            known.push(workspace.base().clone());
+            repo.is_connected(tip, &known)
+        });
+    let whole = match whole {
+        Ok(true) => return Some(taken),
+        Ok(false) => repo.delete_ref(reference, tip).map(|()| History::LeftOut {
+            why: "objects of it vanished while it was taken over".to_owned(),
+        }),
+        Err(error) => Err(error),
+    };
+    match whole {
+        Ok(vanished) => Some(vanished),
         Err(error) => left_out(&error),
+    }
+}
+
+/// Lets a ref name a commit, wherever an earlier attempt left it.
+fn name(repo: &Repository, reference: &str, tip: &ObjectId) -> Result<(), git::Error> {
+    let standing = repo.refs_under(reference)?;
+    match standing.into_iter().find(|(name, _)| name == reference) {
+        Some((_, old)) if old == *tip => Ok(()),
+        Some((_, old)) => repo.move_ref(reference, &old, tip),
+        None => repo.create_ref(reference, tip),
     }
 }
 

@@ -55,22 +55,37 @@ pub fn take_history(repo: &Repository, workspace: &Workspace) -> Result<Option<H
     let Some(tip) = tip(&own, repo.object_format()) else {
         return Ok(None);
     };
-    if repo.objects()?.contains(&tip) {
+    // Nothing is said by its lying in the parent's store too: whoever was taking
+    // it over may have died before a ref named it.
+    if !owns(&own, &tip) && repo.objects()?.contains(&tip) {
         return Ok(None);
     }
     let place = workspace.dir.join("history");
     super::remove_beneath(&place)?;
     let quarantine = Quarantine::make(repo, &place)?;
-    let known = [workspace.base().clone()];
-    let taken = match gather(&own, &quarantine.objects())? {
-        Ok(loose) => quarantine.take_over(repo, &tip, (&known, &loose))?,
+    let mut known = repo.tips()?;
+    known.push(workspace.base().clone());
+    let weighed = match gather(&own, &quarantine.objects())? {
+        Ok(loose) => quarantine.weigh(&loose)?,
+        Err(why) => Err(why),
+    };
+    let taken = match weighed {
+        Ok(()) => quarantine.take_over(repo, &tip, &known)?,
         Err(why) => Err(why),
     };
     super::remove_beneath(&place)?;
-    Ok(Some(match taken {
-        Ok(commits) => History::Taken { tip, commits },
-        Err(why) => History::LeftOut { why },
-    }))
+    Ok(match taken {
+        Ok(0) => None,
+        Ok(commits) => Some(History::Taken { tip, commits }),
+        Err(why) => Some(History::LeftOut { why }),
+    })
+}
+
+/// Whether an object lies among those that the agent made.
+fn owns(own: &Beneath, id: &ObjectId) -> bool {
+    let (shard, name) = id.as_str().split_at(2);
+    let path = Path::new(".git/objects").join(shard).join(name);
+    own.look(&path).is_ok_and(|found| found.is_some())
 }
 
 /// The commit that HEAD names, if anything there can be read as one.

@@ -84,6 +84,50 @@ fn commits_of_an_agent_whose_launcher_died_are_found() {
     assert_eq!(subject, "kept\n");
 }
 
+/// Whoever died may have taken the objects over and not named them yet.
+#[test]
+fn commits_that_lie_in_the_parents_store_under_no_ref_are_kept() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    let forged = "export GIT_AUTHOR_DATE='@1000000000 +0000' GIT_COMMITTER_DATE='@1000000000 +0000' \
+                  GIT_AUTHOR_NAME=a GIT_COMMITTER_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_EMAIL=a@b; \
+                  c=$(git commit-tree HEAD^{tree} -p HEAD -m kept)";
+    let script = format!("{forged} && git reset -q $c && echo ready; sleep 1000");
+    let run = repo.ready(&[], &script);
+    run.signal(Signal::KILL);
+    run.wait().expect_code(137);
+    let mut same = env.command("sh");
+    same.args(["-c", &format!("{forged}; echo $c")])
+        .current_dir(repo.root());
+    let commit = env.finish(&mut same).expect_code(0).stdout;
+    let listed = repo.cofferdam(["ls", "--json"]).expect_code(0).json();
+    let kept = &only_agent(&listed)["result"]["history"]["kept"];
+    assert_eq!(kept["commits"], 1, "{listed:#}");
+    assert_eq!(repo.git(["rev-parse", text(kept, "ref")]), commit);
+}
+
+/// Commits that the parent has under a ref are nobody's but its own.
+#[test]
+fn commits_that_the_parents_refs_reach_are_no_history() {
+    let env = TestEnv::new();
+    let repo = env.repo();
+    repo.git(["commit", "-q", "--allow-empty", "-m", "second"]);
+    repo.git(["tag", "there"]);
+    for script in [
+        "git reset -q HEAD~1",
+        "git checkout -q main",
+        "git checkout -q there",
+    ] {
+        let script = format!("{script} && echo n > n.txt");
+        let record = repo
+            .agent_integrating("never", &script)
+            .expect_code(0)
+            .json();
+        let agent = only_agent(&record);
+        assert_eq!(agent["result"]["history"], Value::Null, "{agent:#}");
+    }
+}
+
 /// What an agent checks out is its parent's, however large, and is not taken
 /// over a second time.
 #[test]
