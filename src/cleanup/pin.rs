@@ -7,6 +7,8 @@
 
 use std::fs;
 
+use jiff::Timestamp;
+
 use super::Error;
 use crate::git::{self, Renames, Repository};
 use crate::model::{ChangeSet, Ignored, ObjectId, PathText};
@@ -41,7 +43,7 @@ pub fn capture_and_pin(
 ) -> Result<Capture, Error> {
     let mut capture = pinned(repo, workspace, harvest, (reference, attempt))?;
     // The result is safe; nothing about its history may endanger it.
-    capture.history = history(repo, workspace, &history_ref(reference));
+    capture.history = history(repo, workspace, (&history_ref(reference), harvest.at));
     Ok(capture)
 }
 
@@ -52,13 +54,17 @@ pub fn history_ref(result: &str) -> String {
 }
 
 /// Takes over the agent's commits and pins them.
-fn history(repo: &Repository, workspace: &Workspace, reference: &str) -> Option<History> {
+fn history(
+    repo: &Repository,
+    workspace: &Workspace,
+    (reference, at): (&str, Timestamp),
+) -> Option<History> {
     let left_out = |error: &dyn std::error::Error| {
         Some(History::LeftOut {
             why: error.to_string(),
         })
     };
-    let taken = match workspace::take_history(repo, workspace) {
+    let taken = match workspace::take_history(repo, workspace, at) {
         Ok(taken) => taken?,
         Err(error) => return left_out(&error),
     };

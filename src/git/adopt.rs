@@ -67,8 +67,8 @@ impl Quarantine {
     /// is written.
     ///
     /// The tip is named by nothing afterwards: whoever gives it a name asks
-    /// [`Repository::is_connected`] then, because what no name reaches may be
-    /// pruned at any time.
+    /// [`Repository::is_connected`] once more, because what no name reaches may
+    /// be pruned at any time.
     ///
     /// # Errors
     /// Git could not be run, or the repository takes no more.
@@ -95,6 +95,18 @@ impl Quarantine {
         if commits == 0 {
             return Ok(Ok(0));
         }
+        if let Err(why) = self.transfer(repo, wanted)? {
+            return Ok(Err(why));
+        }
+        // Bytes that lay under another object's name have their own now.
+        Ok(match repo.is_connected(tip, known)? {
+            true => Ok(commits),
+            false => Err(MALFORMED.to_owned()),
+        })
+    }
+
+    /// Packs what is wanted and unpacks it in the repository.
+    fn transfer(&self, repo: &Repository, wanted: Vec<u8>) -> Result<Result<(), String>, Error> {
         let packed = self
             .call()
             // What the repository lends is there already, and has no bound.
@@ -119,7 +131,7 @@ impl Quarantine {
             let why = why.lines().next().unwrap_or("git does not say why");
             return Ok(Err(format!("git does not take it: {why}")));
         }
-        Ok(Ok(commits))
+        Ok(Ok(()))
     }
 
     /// Adds up what foreign objects of these names say that they hold, from
@@ -146,6 +158,34 @@ impl Quarantine {
             true => Ok(()),
             false => Err(format!("it is more than {} MiB", BYTES >> 20)),
         })
+    }
+
+    /// The commit that an id names, maybe through a tag; `None` where it names
+    /// none, or nothing that is there.
+    ///
+    /// # Errors
+    /// Git could not be run.
+    pub fn commit_of(&self, id: &ObjectId) -> Result<Option<ObjectId>, Error> {
+        // By its first bytes alone: what is wrong with the rest of a commit is
+        // told by whoever takes it over.
+        let kind = self.call().args(["cat-file", "-t", id.as_str()]).run()?;
+        if kind.stdout == b"commit\n" {
+            return Ok(Some(id.clone()));
+        }
+        if kind.stdout != b"tag\n" {
+            return Ok(None);
+        }
+        let peeled = self
+            .call()
+            .args(["rev-parse", "--verify", "--quiet", "--end-of-options"])
+            .arg(format!("{id}^{{commit}}"))
+            .run()?;
+        let text = String::from_utf8_lossy(&peeled.stdout);
+        Ok(text
+            .trim_end()
+            .parse()
+            .ok()
+            .filter(|_| peeled.status.success()))
     }
 
     fn call(&self) -> Call {

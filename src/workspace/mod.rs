@@ -16,7 +16,7 @@
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper/` (on `lowers`): two ways of finding what changed, one list of it in `findings`
 //! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
-//! - `history`: the commits that an agent made
+//! - `history`, `own_refs`: the commits that an agent made, and what names them
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
 //! - `dispose`: removal
 //!
@@ -48,6 +48,7 @@ mod mirror;
 mod missing;
 mod need;
 mod overlay;
+mod own_refs;
 mod snapshot;
 mod stop;
 #[cfg(test)]
