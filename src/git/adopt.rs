@@ -201,12 +201,9 @@ impl Repository {
     /// # Errors
     /// Git could not be run.
     pub fn tips(&self) -> Result<Vec<ObjectId>, Error> {
-        let mut tips = Vec::new();
-        for prefix in ["refs/heads/", "refs/tags/", "refs/remotes/"] {
-            let found = self.refs_under(prefix)?;
-            tips.extend(found.into_iter().map(|(_, oid)| oid));
-        }
-        Ok(tips)
+        let prefixes = ["refs/heads/", "refs/tags/", "refs/remotes/"];
+        let standing = self.standing(prefixes.into_iter())?;
+        Ok(standing.into_iter().map(|(_, oid)| oid).collect())
     }
 
     /// Whether everything that a tip reaches and nothing `known` does is there,

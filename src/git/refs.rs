@@ -61,7 +61,7 @@ impl Repository {
         self.standing([prefix].into_iter())
     }
 
-    fn standing<'a>(
+    pub(super) fn standing<'a>(
         &self,
         patterns: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<(String, ObjectId)>, Error> {

@@ -76,6 +76,10 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&mut self, start: Option<&Beneath>) {
+        // Only an agent that moved its refs there has one.
+        if !matches!(self.own.look(Path::new(".git/reftable")), Ok(None)) {
+            self.tell("reftable", "holds refs in a form that is not read");
+        }
         self.packed();
         self.loose();
         self.head(start);

@@ -353,6 +353,14 @@ fn a_head_that_is_bent_is_told() {
         ("echo $t > .git/HEAD", "`HEAD` names no commit"),
         ("rm -r .git; echo x > .git", "`.git` is no directory"),
         ("rm -r .git", "`.git` is gone"),
+        (
+            "rm -r .git/refs; ln -s /etc .git/refs; echo 'ref: refs/heads/x' > .git/HEAD",
+            "`refs` is no regular file",
+        ),
+        (
+            "mkdir .git/reftable; echo 'ref: refs/heads/.invalid' > .git/HEAD",
+            "`reftable` holds refs in a form that is not read",
+        ),
     ] {
         for backend in backends(&TestEnv::new()) {
             let env = TestEnv::new();
