@@ -83,7 +83,11 @@ fn history(
         Ok(false) => repo.delete_ref(reference, tip).map(|()| History::LeftOut {
             why: "objects of it vanished while it was taken over".to_owned(),
         }),
-        Err(error) => Err(error),
+        Err(error) => {
+            // A ref that no record names is nobody's to delete but `gc`'s.
+            drop(repo.delete_ref(reference, tip));
+            Err(error)
+        }
     };
     match whole {
         Ok(vanished) => Some(vanished),

@@ -260,6 +260,25 @@ fn a_bent_end_of_a_history_stays_behind_alone() {
     assert_eq!(kept["left_out"], serde_json::json!([why]), "{record:#}");
 }
 
+/// What a shallow parent lacks is not the agent's to have.
+#[test]
+fn commits_on_a_shallow_base_are_kept() {
+    let env = TestEnv::new();
+    let origin = env.repo();
+    origin.git(["commit", "-q", "--allow-empty", "-m", "second"]);
+    let repo = env.adopt(env.root().join("shallow"));
+    let from = format!("file://{}", origin.root().display());
+    let into = repo.root().display().to_string();
+    origin.git(["clone", "-q", "--depth", "1", &from, &into]);
+    let script = "echo n > n.txt && git add -A && git commit -qm own && git stash -q -u; \
+                  git checkout -qb side && git commit -q --allow-empty -m side && \
+                  git checkout -q - && git commit -q --allow-empty -m last";
+    let record = repo.agent(script).expect_code(0).json();
+    let kept = &only_agent(&record)["result"]["history"]["kept"];
+    assert_eq!(kept["commits"], 3, "{record:#}");
+    assert_eq!(kept["left_out"], Value::Null, "{record:#}");
+}
+
 /// Where nothing is committed yet, the branch is all that an agent writes.
 #[test]
 fn the_first_commit_of_all_is_kept() {
