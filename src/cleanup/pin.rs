@@ -7,9 +7,11 @@
 
 use std::fs;
 
+use jiff::Timestamp;
+
 use super::Error;
 use crate::git::{self, Renames, Repository};
-use crate::model::{ChangeSet, Ignored, PathText};
+use crate::model::{ChangeSet, Ignored, ObjectId, PathText};
 use crate::store;
 use crate::workspace::{self, Capture, Harvest, History, Workspace};
 
@@ -41,7 +43,7 @@ pub fn capture_and_pin(
 ) -> Result<Capture, Error> {
     let mut capture = pinned(repo, workspace, harvest, (reference, attempt))?;
     // The result is safe; nothing about its history may endanger it.
-    capture.history = history(repo, workspace, &history_ref(reference));
+    capture.history = history(repo, workspace, (&history_ref(reference), harvest.at));
     Ok(capture)
 }
 
@@ -58,29 +60,54 @@ pub fn result_of_history(history: &str) -> Option<&str> {
 }
 
 /// Takes over the agent's commits and pins them.
-fn history(repo: &Repository, workspace: &Workspace, reference: &str) -> Option<History> {
+fn history(
+    repo: &Repository,
+    workspace: &Workspace,
+    (reference, at): (&str, Timestamp),
+) -> Option<History> {
     let left_out = |error: &dyn std::error::Error| {
         Some(History::LeftOut {
             why: error.to_string(),
         })
     };
-    let taken = match workspace::take_history(repo, workspace) {
+    let taken = match workspace::take_history(repo, workspace, at) {
         Ok(taken) => taken?,
         Err(error) => return left_out(&error),
     };
     let History::Taken { tip, .. } = &taken else {
         return Some(taken);
     };
-    // One of an earlier attempt may stand there.
-    let standing = repo.refs_under(reference).unwrap_or_default();
-    if let Some((name, old)) = standing.into_iter().find(|(name, _)| name == reference)
-        && let Err(error) = repo.delete_ref(&name, &old)
-    {
-        return left_out(&error);
-    }
-    match repo.create_ref(reference, tip) {
-        Ok(()) => Some(taken),
+    // Named first, looked at then: what no ref reaches may be pruned between.
+    let whole = name(repo, reference, tip)
+        .and_then(|()| repo.tips())
+        .and_then(|mut known| {
+            known.push(workspace.base().clone());
+            repo.is_connected(tip, &known)
+        });
+    let whole = match whole {
+        Ok(true) => return Some(taken),
+        Ok(false) => repo.delete_ref(reference, tip).map(|()| History::LeftOut {
+            why: "objects of it vanished while it was taken over".to_owned(),
+        }),
+        Err(error) => {
+            // A ref that no record names is nobody's to delete but `gc`'s.
+            drop(repo.delete_ref(reference, tip));
+            Err(error)
+        }
+    };
+    match whole {
+        Ok(vanished) => Some(vanished),
         Err(error) => left_out(&error),
+    }
+}
+
+/// Lets a ref name a commit, wherever an earlier attempt left it.
+fn name(repo: &Repository, reference: &str, tip: &ObjectId) -> Result<(), git::Error> {
+    let standing = repo.refs_under(reference)?;
+    match standing.into_iter().find(|(name, _)| name == reference) {
+        Some((_, old)) if old == *tip => Ok(()),
+        Some((_, old)) => repo.move_ref(reference, &old, tip),
+        None => repo.create_ref(reference, tip),
     }
 }
 

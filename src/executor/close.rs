@@ -113,11 +113,21 @@ pub(super) fn note_capture(
     agent.result.tree = Some(capture.changes.tree.clone());
     agent.result.reference = capture.commit.as_ref().map(|_| result_ref.to_owned());
     agent.result.history = capture.history.as_ref().map(|history| match history {
-        History::Taken { tip, commits } => HistoryRecord::Kept {
-            reference: history_ref(result_ref),
-            tip: tip.clone(),
-            commits: *commits,
-        },
+        History::Taken {
+            tip,
+            commits,
+            tips,
+            left_out,
+        } => {
+            let by_head = tips.iter().all(|one| one.reference == "HEAD");
+            HistoryRecord::Kept {
+                reference: history_ref(result_ref),
+                tip: tip.clone(),
+                commits: *commits,
+                tips: if by_head { Vec::new() } else { tips.clone() },
+                left_out: left_out.clone(),
+            }
+        }
         History::LeftOut { why } => HistoryRecord::LeftOut { why: why.clone() },
     });
     agent.changes = capture.changes.changes.clone();

@@ -23,6 +23,8 @@ use crate::model::ObjectId;
 const COMMITS: usize = 1_000;
 /// As many bytes, inflated: all of them pass through memory once.
 const BYTES: u64 = 64 << 20;
+/// Why git does not read it.
+const MALFORMED: &str = "some of it is missing or malformed";
 
 /// Foreign objects, apart from any repository.
 #[derive(Debug)]
@@ -60,10 +62,13 @@ impl Quarantine {
         self.dir.join("objects")
     }
 
-    /// Takes over what a tip reaches and neither the repository's refs nor
-    /// `known` do; gives the number of commits, or why there is nothing.
+    /// Takes over what a tip reaches and nothing `known` does; gives the number
+    /// of commits, or why there is nothing. None is an answer too: then nothing
+    /// is written.
     ///
-    /// `loose` are the names of the foreign objects. No ref moves.
+    /// The tip is named by nothing afterwards: whoever gives it a name asks
+    /// [`Repository::is_connected`] once more, because what no name reaches may
+    /// be pruned at any time.
     ///
     /// # Errors
     /// Git could not be run, or the repository takes no more.
@@ -71,12 +76,9 @@ impl Quarantine {
         &self,
         repo: &Repository,
         tip: &ObjectId,
-        (known, loose): (&[ObjectId], &[String]),
+        known: &[ObjectId],
     ) -> Result<Result<usize, String>, Error> {
-        if let Err(why) = self.weigh(loose)? {
-            return Ok(Err(why));
-        }
-        let wanted = wanted(repo, tip, known)?;
+        let wanted = wanted(tip, known);
         let count = format!("--max-count={}", COMMITS + 1);
         let listed = self
             .call()
@@ -84,22 +86,43 @@ impl Quarantine {
             .input(wanted.clone())
             .run()?;
         if !listed.status.success() {
-            return Ok(Err("some of it is missing or malformed".to_owned()));
+            return Ok(Err(MALFORMED.to_owned()));
         }
         let commits = listed.stdout.iter().filter(|byte| **byte == b'\n').count();
         if commits > COMMITS {
             return Ok(Err(format!("it is more than {COMMITS} commits")));
         }
+        if commits == 0 {
+            return Ok(Ok(0));
+        }
+        if let Err(why) = self.transfer(repo, wanted)? {
+            return Ok(Err(why));
+        }
+        // Bytes that lay under another object's name have their own now.
+        Ok(match repo.is_connected(tip, known)? {
+            true => Ok(commits),
+            false => Err(MALFORMED.to_owned()),
+        })
+    }
+
+    /// Packs what is wanted and unpacks it in the repository.
+    fn transfer(&self, repo: &Repository, wanted: Vec<u8>) -> Result<Result<(), String>, Error> {
         let packed = self
             .call()
-            .args(["pack-objects", "--revs", "--stdout", "--window=0", "-q"])
-            .input(wanted.clone())
+            // What the repository lends is there already, and has no bound.
+            .args(["pack-objects", "--revs", "--local", "--stdout"])
+            .args(["--window=0", "-q"])
+            .input(wanted)
             .run()?;
         if !packed.status.success() {
-            return Ok(Err("some of it is missing or malformed".to_owned()));
+            return Ok(Err(MALFORMED.to_owned()));
         }
         let unpacked = repo
             .on_objects()?
+            // A ref is going to name them, and what it names is on the disk
+            // before it is.
+            .args(["-c", "core.fsync=loose-object"])
+            .args(["-c", "core.fsyncMethod=batch"])
             .args(["unpack-objects", "--strict", "-q"])
             .input(packed.stdout)
             .run()?;
@@ -108,14 +131,15 @@ impl Quarantine {
             let why = why.lines().next().unwrap_or("git does not say why");
             return Ok(Err(format!("git does not take it: {why}")));
         }
-        Ok(match is_connected(repo, wanted)? {
-            true => Ok(commits),
-            false => Err("some of it is missing or malformed".to_owned()),
-        })
+        Ok(Ok(()))
     }
 
-    /// Adds up what the objects say that they hold, from their first bytes.
-    fn weigh(&self, loose: &[String]) -> Result<Result<(), String>, Error> {
+    /// Adds up what foreign objects of these names say that they hold, from
+    /// their first bytes; or says why they are not looked at.
+    ///
+    /// # Errors
+    /// Git could not be run.
+    pub fn weigh(&self, loose: &[String]) -> Result<Result<(), String>, Error> {
         let mut names = Vec::new();
         for name in loose {
             writeln!(names, "{name}").expect("because memory takes everything");
@@ -136,6 +160,34 @@ impl Quarantine {
         })
     }
 
+    /// The commit that an id names, maybe through a tag; `None` where it names
+    /// none, or nothing that is there.
+    ///
+    /// # Errors
+    /// Git could not be run.
+    pub fn commit_of(&self, id: &ObjectId) -> Result<Option<ObjectId>, Error> {
+        // By its first bytes alone: what is wrong with the rest of a commit is
+        // told by whoever takes it over.
+        let kind = self.call().args(["cat-file", "-t", id.as_str()]).run()?;
+        if kind.stdout == b"commit\n" {
+            return Ok(Some(id.clone()));
+        }
+        if kind.stdout != b"tag\n" {
+            return Ok(None);
+        }
+        let peeled = self
+            .call()
+            .args(["rev-parse", "--verify", "--quiet", "--end-of-options"])
+            .arg(format!("{id}^{{commit}}"))
+            .run()?;
+        let text = String::from_utf8_lossy(&peeled.stdout);
+        Ok(text
+            .trim_end()
+            .parse()
+            .ok()
+            .filter(|_| peeled.status.success()))
+    }
+
     fn call(&self) -> Call {
         self.git
             .at(&self.dir, Configuration::Hermetic)
@@ -143,27 +195,37 @@ impl Quarantine {
     }
 }
 
-/// Whether everything that is asked for is there, as git asks after a fetch.
-fn is_connected(repo: &Repository, wanted: Vec<u8>) -> Result<bool, Error> {
-    let looked = repo
-        .on_objects()?
-        .args(["rev-list", "--objects", "--quiet", "--stdin"])
-        .input(wanted)
-        .run()?;
-    Ok(looked.status.success())
+impl Repository {
+    /// What a person's refs name, as far as others can see it too.
+    ///
+    /// # Errors
+    /// Git could not be run.
+    pub fn tips(&self) -> Result<Vec<ObjectId>, Error> {
+        let prefixes = ["refs/heads/", "refs/tags/", "refs/remotes/"];
+        let standing = self.standing(prefixes.into_iter())?;
+        Ok(standing.into_iter().map(|(_, oid)| oid).collect())
+    }
+
+    /// Whether everything that a tip reaches and nothing `known` does is there,
+    /// as git asks after a fetch.
+    ///
+    /// # Errors
+    /// Git could not be run.
+    pub fn is_connected(&self, tip: &ObjectId, known: &[ObjectId]) -> Result<bool, Error> {
+        let looked = self
+            .on_objects()?
+            .args(["rev-list", "--objects", "--quiet", "--stdin"])
+            .input(wanted(tip, known))
+            .run()?;
+        Ok(looked.status.success())
+    }
 }
 
 /// The tip, without what is known already, as git reads a list.
-fn wanted(repo: &Repository, tip: &ObjectId, known: &[ObjectId]) -> Result<Vec<u8>, Error> {
+fn wanted(tip: &ObjectId, known: &[ObjectId]) -> Vec<u8> {
     let mut text = format!("{tip}\n").into_bytes();
-    let refs = ["refs/heads/", "refs/tags/", "refs/remotes/"];
-    for prefix in refs {
-        for (_, oid) in repo.refs_under(prefix)? {
-            writeln!(text, "^{oid}").expect("because memory takes everything");
-        }
-    }
     for oid in known {
         writeln!(text, "^{oid}").expect("because memory takes everything");
     }
-    Ok(text)
+    text
 }

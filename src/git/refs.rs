@@ -61,7 +61,7 @@ impl Repository {
         self.standing([prefix].into_iter())
     }
 
-    fn standing<'a>(
+    pub(super) fn standing<'a>(
         &self,
         patterns: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<(String, ObjectId)>, Error> {
@@ -88,6 +88,8 @@ impl Repository {
             // Many agents end at once; each waits for the other's lock file.
             .args(["-c", "core.filesRefLockTimeout=20000"])
             .args(["-c", "core.packedRefsTimeout=20000"])
+            // Whoever made it gives up what it has of the work elsewhere.
+            .args(["-c", "core.fsync=reference"])
             .args(["update-ref", "--no-deref", "--stdin", "-z"])
             .input(lines.clone().into_bytes())
             .output();

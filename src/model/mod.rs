@@ -46,7 +46,7 @@ pub use oid::{ObjectId, OidError, TreeMode};
 pub use path::{PathError, PathText, RepoPath};
 pub use record::{
     AgentRecord, BaseRecord, CleanupReport, Denial, EnforcementReport, ExitStatus, HistoryRecord,
-    KeptRecord, LeftOver, ResultRecord, RunRecord, Times,
+    HistoryTip, KeptRecord, LeftOver, ResultRecord, RunRecord, Times,
 };
 pub use refusal::{Gate, Refusal};
 pub use request::{

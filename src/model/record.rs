@@ -73,12 +73,30 @@ pub enum HistoryRecord {
         tip: ObjectId,
         /// How many.
         commits: usize,
+        /// What named the ends of them, where that was not HEAD alone. Of
+        /// several ends each is a parent of `tip`, in this order.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tips: Vec<HistoryTip>,
+        /// What of them stayed behind, and why.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left_out: Vec<String>,
     },
     /// They stayed behind.
     LeftOut {
         /// Why.
         why: String,
     },
+}
+
+/// One end of an agent's history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryTip {
+    /// What named it in the agent's repository: `HEAD`, a ref, `stash@{1}`,
+    /// `HEAD@{2}`, or the HEAD of a worktree.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// The commit.
+    pub tip: ObjectId,
 }
 
 /// Files of an agent's that no tree holds, as they lie in a directory of ours.

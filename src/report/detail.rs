@@ -197,8 +197,18 @@ fn came_of_it(agent: &AgentRecord) -> Vec<Row> {
 fn history_line(agent: &AgentRecord) -> Option<String> {
     Some(match agent.result.history.as_ref()? {
         HistoryRecord::Kept {
-            reference, commits, ..
-        } => format!("{commits} commit(s) under {reference}"),
+            reference,
+            commits,
+            left_out,
+            ..
+        } => {
+            let mut line = format!("{commits} commit(s) under {reference}");
+            if !left_out.is_empty() {
+                line.push_str("; not kept: ");
+                line.push_str(&plain(&left_out.join("; ")));
+            }
+            line
+        }
         HistoryRecord::LeftOut { why } => format!("not kept: {}", plain(why)),
     })
 }

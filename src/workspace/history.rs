@@ -1,8 +1,8 @@
 //! The commits that an agent made.
 //!
-//! Owns finding the tip of its own history and bringing the objects of it into
-//! quarantine; `git::Quarantine` looks at them. What the agent's git directory
-//! says is read as bytes: one small file for HEAD, one for the branch, loose
+//! Owns telling which of those that its refs name are its own, and bringing the
+//! objects of them into quarantine; `git::Quarantine` looks at them. What the
+//! agent's git directory says is read as bytes: its refs by `own_refs`, loose
 //! objects by their names. No link is followed, nothing is opened that is no
 //! regular file, and git is never run there. A result is its tree, whatever
 //! the history claims, and a history that is bent only stays behind, told.
@@ -11,28 +11,35 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+
 use super::beneath::Beneath;
 use super::error::file;
-use super::{Error, Workspace};
-use crate::git::{ObjectFormat, Quarantine, Repository};
-use crate::model::{ObjectId, RepoPath};
+use super::own_refs::{self, OwnTip};
+use super::{Access, Error, Workspace};
+use crate::git::{Quarantine, Repository};
+use crate::model::{HistoryTip, ObjectId};
 
 /// As many objects are looked at, and as many bytes of them, as they lie there.
 const OBJECTS: usize = 20_000;
 const BYTES: u64 = 64 << 20;
-/// A file that names a commit, and the list of packed refs.
-const NAME: u64 = 4 << 10;
-const LIST: u64 = 4 << 20;
+/// As many ends of a history are taken over.
+const TIPS: usize = 64;
 
 /// What became of an agent's commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum History {
     /// They are in the parent's object store, under no ref yet.
     Taken {
-        /// The last of them.
+        /// The last of them; where there are several ends, a commit of ours on
+        /// top of all.
         tip: ObjectId,
-        /// How many.
+        /// How many the agent made.
         commits: usize,
+        /// The ends, by what named them.
+        tips: Vec<HistoryTip>,
+        /// What stays behind, and why.
+        left_out: Vec<String>,
     },
     /// They stay behind.
     LeftOut {
@@ -41,66 +48,154 @@ pub enum History {
     },
 }
 
-/// Takes over the commits that an agent's HEAD reaches; `None` where it made
-/// none.
+/// Takes over the commits that an agent's HEAD and refs reach; `None` where it
+/// made none. `at` dates a commit that joins several ends.
 ///
 /// # Errors
 /// Git could not be run, or a disk takes no more. Whatever is wrong with the
 /// agent's files is no error.
-pub fn take_history(repo: &Repository, workspace: &Workspace) -> Result<Option<History>, Error> {
-    let own = match Beneath::open_root(&workspace.tree) {
-        Ok(own) => own,
-        Err(_) => return Ok(None),
-    };
-    let Some(tip) = tip(&own, repo.object_format()) else {
-        return Ok(None);
-    };
-    if repo.objects()?.contains(&tip) {
+pub fn take_history(
+    repo: &Repository,
+    workspace: &Workspace,
+    at: Timestamp,
+) -> Result<Option<History>, Error> {
+    if workspace.basis.access == Access::Reader {
         return Ok(None);
     }
-    let place = workspace.dir.join("history");
-    super::remove_beneath(&place)?;
-    let quarantine = Quarantine::make(repo, &place)?;
-    let known = [workspace.base().clone()];
-    let taken = match gather(&own, &quarantine.objects())? {
-        Ok(loose) => quarantine.take_over(repo, &tip, (&known, &loose))?,
-        Err(why) => Err(why),
+    let Ok(own) = Beneath::open_root(&workspace.tree) else {
+        return Ok(None);
     };
-    super::remove_beneath(&place)?;
-    Ok(Some(match taken {
-        Ok(commits) => History::Taken { tip, commits },
-        Err(why) => History::LeftOut { why },
-    }))
-}
-
-/// The commit that HEAD names, if anything there can be read as one.
-fn tip(own: &Beneath, format: ObjectFormat) -> Option<ObjectId> {
-    let text = small(own, Path::new(".git/HEAD"), NAME)?;
-    let Some(name) = text.strip_prefix("ref: ") else {
-        return id(&text, format);
-    };
-    let plain = RepoPath::from_bytes(name.as_bytes()).is_ok() && name.starts_with("refs/heads/");
-    let name = plain.then_some(name)?;
-    if let Some(text) = small(own, &Path::new(".git").join(name), NAME) {
-        return id(&text, format);
+    let lower = workspace.basis.lower();
+    let start = lower.first().and_then(|top| Beneath::open_root(top).ok());
+    let found = own_refs::read(&own, start.as_ref(), repo.object_format());
+    let tips = unknown(&own, repo, found.tips)?;
+    let mut taken = Taken::of(found.bent);
+    if !tips.is_empty() {
+        let place = workspace.dir.join("history");
+        super::remove_beneath(&place)?;
+        let quarantine = Quarantine::make(repo, &place)?;
+        let weighed = match gather(&own, &quarantine.objects())? {
+            Ok(loose) => quarantine.weigh(&loose)?,
+            Err(why) => Err(why),
+        };
+        match weighed {
+            Ok(()) => taken.add(repo, (&quarantine, workspace.base()), tips)?,
+            Err(why) => taken.left_out.push(why),
+        }
+        super::remove_beneath(&place)?;
     }
-    let packed = small(own, Path::new(".git/packed-refs"), LIST)?;
-    let mut lines = packed.lines().filter_map(|line| line.split_once(' '));
-    let (oid, _) = lines.find(|(_, named)| *named == name)?;
-    id(oid, format)
+    taken.joined(repo, at)
 }
 
-fn id(text: &str, format: ObjectFormat) -> Option<ObjectId> {
-    let id: ObjectId = text.parse().ok()?;
-    (ObjectFormat::of(&id) == format).then_some(id)
+/// What has been taken over.
+struct Taken {
+    tips: Vec<HistoryTip>,
+    commits: usize,
+    left_out: Vec<String>,
 }
 
-/// The text of a small regular file, without the white space at its end.
-fn small(own: &Beneath, path: &Path, most: u64) -> Option<String> {
-    let file = regular(own, path).ok()??;
-    let mut text = String::new();
-    file.take(most + 1).read_to_string(&mut text).ok()?;
-    (text.len() as u64 <= most).then(|| text.trim_end().to_owned())
+impl Taken {
+    fn of(left_out: Vec<String>) -> Self {
+        Self {
+            tips: Vec::new(),
+            commits: 0,
+            left_out,
+        }
+    }
+
+    /// Takes over one end after the other: one that is bent costs no other.
+    fn add(
+        &mut self,
+        repo: &Repository,
+        (quarantine, base): (&Quarantine, &ObjectId),
+        mut tips: Vec<HistoryTip>,
+    ) -> Result<(), Error> {
+        let mut known = repo.tips()?;
+        known.push(base.clone());
+        let rest = tips.split_off(tips.len().min(TIPS));
+        if let Some(first) = rest.first() {
+            let (rest, first) = (rest.len(), &first.reference);
+            let why = format!("`{first}` and what else is named, {rest} in all: too many");
+            self.left_out.push(why);
+        }
+        for one in tips {
+            // A HEAD that names a tag is none that git would write.
+            let commit = quarantine.commit_of(&one.tip)?;
+            let commit = commit.filter(|commit| one.reference != "HEAD" || *commit == one.tip);
+            let name = one.reference;
+            let Some(tip) = commit else {
+                self.left_out.push(format!("`{name}` names no commit"));
+                continue;
+            };
+            match quarantine.take_over(repo, &tip, &known)? {
+                Ok(0) => {}
+                Ok(commits) => {
+                    self.commits += commits;
+                    known.push(tip.clone());
+                    let reference = name;
+                    self.tips.push(HistoryTip { reference, tip });
+                }
+                Err(why) => self.left_out.push(format!("`{name}`: {why}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// One commit that reaches all ends.
+    fn joined(self, repo: &Repository, at: Timestamp) -> Result<Option<History>, Error> {
+        let Some(first) = self.tips.first() else {
+            let why = self.left_out.join("; ");
+            return Ok((!why.is_empty()).then_some(History::LeftOut { why }));
+        };
+        let tip = match self.tips.len() {
+            1 => first.tip.clone(),
+            _ => {
+                let objects = repo.objects()?;
+                let ends: Vec<ObjectId> = self.tips.iter().map(|one| one.tip.clone()).collect();
+                let names: Vec<&str> = self.tips.iter().map(|one| &*one.reference).collect();
+                let message = format!("Ends of an agent's history\n\n{}", names.join("\n"));
+                objects.commit(&objects.tree_of(&first.tip)?, &ends, &message, at)?
+            }
+        };
+        Ok(Some(History::Taken {
+            tip,
+            commits: self.commits,
+            tips: self.tips,
+            left_out: self.left_out,
+        }))
+    }
+}
+
+/// Those that the agent may have made.
+///
+/// Its lying in the parent's store as well says nothing of one: whoever was
+/// taking it over may have died before a ref named it.
+fn unknown(own: &Beneath, repo: &Repository, tips: Vec<OwnTip>) -> Result<Vec<HistoryTip>, Error> {
+    let objects = repo.objects()?;
+    let packs = is_packed(own);
+    let made = |one: &OwnTip| {
+        // What came with the parent's list, and is nowhere now, was pruned there.
+        let lent = one.packed && !packs;
+        let id = &one.tip.tip;
+        let known = match one.tip.reference.as_str() {
+            "HEAD" => objects.tree_of(id).is_ok(),
+            _ => lent || objects.contains(id),
+        };
+        owns(own, id) || !known
+    };
+    Ok(tips.into_iter().filter(made).map(|one| one.tip).collect())
+}
+
+/// Whether an object lies among those that the agent made.
+fn owns(own: &Beneath, id: &ObjectId) -> bool {
+    let (shard, name) = id.as_str().split_at(2);
+    let path = Path::new(".git/objects").join(shard).join(name);
+    own.look(&path).is_ok_and(|found| found.is_some())
+}
+
+fn is_packed(own: &Beneath) -> bool {
+    let packs = own.names(Path::new(".git/objects/pack"), OBJECTS);
+    packs.is_ok_and(|names| names.iter().any(|name| name.ends_with(".pack")))
 }
 
 /// Opens a regular file; `None` for anything else.
@@ -113,8 +208,7 @@ fn regular(own: &Beneath, path: &Path) -> io::Result<Option<File>> {
 
 /// Copies the agent's loose objects and gives their names; or says why not.
 fn gather(own: &Beneath, to: &Path) -> Result<Result<Vec<String>, String>, Error> {
-    let packs = own.names(Path::new(".git/objects/pack"), OBJECTS);
-    if packs.is_ok_and(|names| names.iter().any(|name| name.ends_with(".pack"))) {
+    if is_packed(own) {
         return Ok(Err("it is packed".to_owned()));
     }
     let is_hex = |name: &&String| name.bytes().all(|b| b"0123456789abcdef".contains(&b));

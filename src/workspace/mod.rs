@@ -16,7 +16,8 @@
 //! - `carry`: ignored files that the agent needs
 //! - `walk`, `upper/` (on `lowers`): two ways of finding what changed, one list of it in `findings`
 //! - `capture`, `ignored`, `host`, `keep`: what becomes of it, what to warn of, what is put aside
-//! - `history`: the commits that an agent made · `submodules`: those that it moved
+//! - `history`, `own_refs`: the commits that an agent made, and what names them
+//! - `submodules`: those that it moved
 //! - `layout`, `identity`: what lies in an agent's directory, and how a file is known again
 //! - `dispose`: removal
 //!
@@ -48,6 +49,7 @@ mod mirror;
 mod missing;
 mod need;
 mod overlay;
+mod own_refs;
 mod snapshot;
 mod stop;
 mod submodules;

@@ -449,3 +449,21 @@ fn a_blob_of_any_size_and_storage_becomes_a_file() {
     let none = none.expect("because it is an id");
     assert!(objects.copy_blob(&none, None, (&mut out, &path)).is_err());
 }
+
+/// What a prune took away after it was taken over is missed.
+#[test]
+fn a_tip_of_which_something_is_gone_is_not_connected() {
+    let fixture = Fixture::new();
+    fs::write(fixture.top.join("a"), "other\n").expect("because it is ours");
+    fixture.git(&["commit", "-qam", "two"]);
+    let (tip, known) = (fixture.oid("HEAD"), [fixture.oid("HEAD~1")]);
+    let repo = fixture.repo();
+    let ask = |known: &[ObjectId]| repo.is_connected(&tip, known).expect("because git runs");
+    assert!(ask(&known));
+    let blob = fixture.oid("HEAD:a").to_string();
+    let (shard, name) = blob.split_at(2);
+    let path = fixture.top.join(".git/objects").join(shard).join(name);
+    fs::remove_file(path).expect("because git wrote it loose");
+    assert!(!ask(&known));
+    assert!(ask(std::slice::from_ref(&tip)));
+}
