@@ -40,7 +40,7 @@ pub(super) fn carry(
     let Some(taken) = taken(order, &mut warnings)? else {
         return Ok(warnings);
     };
-    warnings.extend(idle(order, &taken)?);
+    warnings.extend(idle(order, &taken, &warnings)?);
     let top = order.repo.top();
     let beneath = Beneath::open_root(top).map_err(file("open", top))?;
     for path in taken {
@@ -212,12 +212,15 @@ fn rules(order: &Order<'_>) -> Result<Vec<Rule>, Error> {
     lines.map(Rule::parse).chain(asked).collect()
 }
 
-/// Tells of the globs of the request to which nothing that comes along answers.
-fn idle(order: &Order<'_>, taken: &[RepoPath]) -> Result<Vec<Warning>, Error> {
+/// Tells of the globs of the request to which nothing answers, neither what
+/// comes along nor what was told of.
+fn idle(order: &Order<'_>, taken: &[RepoPath], told: &[Warning]) -> Result<Vec<Warning>, Error> {
+    let told = told.iter().filter_map(|one| one.path.to_path().ok());
+    let told: Vec<RepoPath> = told.collect();
     let mut idle = Vec::new();
     for glob in order.carry {
         let rule = Rule::glob(glob)?;
-        if !taken.iter().any(|path| rule.paths.holds(path)) {
+        if !taken.iter().chain(&told).any(|path| rule.paths.holds(path)) {
             idle.push(Warning {
                 path: PathText::from_raw(glob.as_bytes()),
                 kind: WarningKind::CarriedNothing,
