@@ -66,7 +66,11 @@ pub fn remove_beneath(dir: &Path) -> Result<(), Error> {
             break;
         }
     }
-    std::fs::remove_dir(dir).map_err(file("remove", dir))
+    match std::fs::remove_dir(dir) {
+        // Another command empties the same trash.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(file("remove", dir)),
+    }
 }
 
 fn empty(

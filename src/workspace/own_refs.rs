@@ -88,6 +88,7 @@ impl Reader<'_> {
             self.add(name, id, packed);
         }
         self.worktrees();
+        self.unfinished();
         self.stashes();
         self.left_behind();
         let mut seen = HashSet::new();
@@ -188,6 +189,29 @@ impl Reader<'_> {
                     }
                 }
                 Err(why) => self.tell(&name, &why),
+            }
+        }
+    }
+
+    /// What a merge or rebase that was left open has put by: uncommitted files,
+    /// and where it came from.
+    fn unfinished(&mut self) {
+        for name in [
+            "MERGE_HEAD",
+            "MERGE_AUTOSTASH",
+            "rebase-merge/autostash",
+            "rebase-merge/orig-head",
+            "rebase-apply/autostash",
+            "rebase-apply/orig-head",
+        ] {
+            // One that stands and cannot be read is told with the others.
+            match text(self.own, name, NAME) {
+                Ok(text) => {
+                    if let Some(id) = text.and_then(|text| self.id(&text)) {
+                        self.add(name.to_owned(), id, false);
+                    }
+                }
+                Err(why) => self.tell(name, &why),
             }
         }
     }
