@@ -17,6 +17,7 @@ use super::cage::{self, Inmate};
 use super::error::{Error, Stage};
 use super::land::LandOrder;
 use super::site::{Site, blocking};
+use super::unnoted;
 use crate::cleanup::Step;
 use crate::confinement::OUTPUT_BYTES;
 use crate::model::{AgentId, Base, Brief, ObjectId, ResourceLimits, RunId, WorkspaceChoice};
@@ -50,7 +51,7 @@ pub(super) async fn look(
     let directory = order.errand.directory.join("agents").join(agent.as_str());
     let step = Step::Workspace {
         agent: agent.clone(),
-        result_ref: format!("refs/cofferdam/{}/{agent}", order.errand.id),
+        result_ref: unnoted::result_ref(&order.errand.id, &agent),
     };
     let (making, tree, place, step_) =
         (order.clone(), tree.clone(), directory.clone(), step.clone());

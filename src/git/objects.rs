@@ -171,15 +171,18 @@ impl Objects {
         self.write_raw(ObjectType::Tree, &[]).map(from_raw)
     }
 
+    fn find_commit(&self, commit: &ObjectId) -> Result<git2::Commit<'_>, Error> {
+        self.store
+            .find_commit(self.to_raw(commit)?)
+            .map_err(failed(format!("read the commit {commit}")))
+    }
+
     /// The tree of a commit.
     ///
     /// # Errors
     /// It is missing, damaged or no commit.
     pub fn tree_of(&self, commit: &ObjectId) -> Result<ObjectId, Error> {
-        let found = self
-            .store
-            .find_commit(self.to_raw(commit)?)
-            .map_err(failed(format!("read the commit {commit}")))?;
+        let found = self.find_commit(commit)?;
         Ok(from_raw(found.tree_id()))
     }
 
@@ -188,10 +191,7 @@ impl Objects {
     /// # Errors
     /// It is missing, damaged or no commit.
     pub fn first_parent(&self, commit: &ObjectId) -> Result<Option<ObjectId>, Error> {
-        let found = self
-            .store
-            .find_commit(self.to_raw(commit)?)
-            .map_err(failed(format!("read the commit {commit}")))?;
+        let found = self.find_commit(commit)?;
         Ok(found.parent_ids().next().map(from_raw))
     }
 
@@ -200,10 +200,7 @@ impl Objects {
     /// # Errors
     /// It is missing, damaged or no commit.
     pub fn commit_time(&self, commit: &ObjectId) -> Result<Timestamp, Error> {
-        let found = self
-            .store
-            .find_commit(self.to_raw(commit)?)
-            .map_err(failed(format!("read the commit {commit}")))?;
+        let found = self.find_commit(commit)?;
         Timestamp::from_second(found.time().seconds()).map_err(|_| Error::Malformed {
             what: format!("the date of {commit}"),
         })

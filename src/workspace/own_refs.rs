@@ -181,15 +181,19 @@ impl Reader<'_> {
         let names = self.own.names(Path::new(".git/worktrees"), REFS);
         let is_inside = |name: &&String| *name != "." && *name != "..";
         for name in names.unwrap_or_default().iter().filter(is_inside) {
-            let name = format!("worktrees/{name}/HEAD");
-            match text(self.own, &name, NAME) {
-                Ok(text) => {
-                    if let Some(id) = text.and_then(|text| self.id(&text)) {
-                        self.add(name, id, false);
-                    }
+            self.single(format!("worktrees/{name}/HEAD"));
+        }
+    }
+
+    /// A file that holds an id, if it does; one that cannot be read is told.
+    fn single(&mut self, name: String) {
+        match text(self.own, &name, NAME) {
+            Ok(text) => {
+                if let Some(id) = text.and_then(|text| self.id(&text)) {
+                    self.add(name, id, false);
                 }
-                Err(why) => self.tell(&name, &why),
             }
+            Err(why) => self.tell(&name, &why),
         }
     }
 
@@ -204,15 +208,7 @@ impl Reader<'_> {
             "rebase-apply/autostash",
             "rebase-apply/orig-head",
         ] {
-            // One that stands and cannot be read is told with the others.
-            match text(self.own, name, NAME) {
-                Ok(text) => {
-                    if let Some(id) = text.and_then(|text| self.id(&text)) {
-                        self.add(name.to_owned(), id, false);
-                    }
-                }
-                Err(why) => self.tell(name, &why),
-            }
+            self.single(name.to_owned());
         }
     }
 
